@@ -1,0 +1,14 @@
+//! Layer 0: what every other layer speaks of. Element types, shapes, host values, the names of tensor
+//! dimensions, places in source files and the problems found there.
+
+mod dim;
+mod dtype;
+mod finding;
+mod literal;
+mod shape;
+
+pub use dim::Dim;
+pub use dtype::DType;
+pub use finding::{Finding, Findings, Place, nearest};
+pub use literal::Literal;
+pub use shape::{ArrayShape, Shape};

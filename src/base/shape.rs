@@ -1,0 +1,136 @@
+use std::fmt;
+
+use super::DType;
+
+/// The element type and dimensions of a dense array, row-major.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayShape {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes, outermost first; empty for a scalar.
+    pub dims: Vec<usize>,
+}
+
+impl ArrayShape {
+    /// An array of `dtype` with the given sizes, outermost first.
+    pub fn new(dtype: DType, dims: impl Into<Vec<usize>>) -> Self {
+        Self { dtype, dims: dims.into() }
+    }
+
+    /// A rank-zero array.
+    pub fn scalar(dtype: DType) -> Self {
+        Self { dtype, dims: Vec::new() }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Number of elements; one for a scalar, saturating at `usize::MAX`.
+    pub fn elements(&self) -> usize {
+        self.dims.iter().fold(1, |product: usize, &dim| product.saturating_mul(dim))
+    }
+
+    /// Bytes in host memory, saturating at `usize::MAX`.
+    pub fn bytes(&self) -> usize {
+        self.elements().saturating_mul(self.dtype.bytes())
+    }
+
+    /// The same sizes with another element type.
+    pub fn with_dtype(&self, dtype: DType) -> Self {
+        Self { dtype, dims: self.dims.clone() }
+    }
+}
+
+impl fmt::Display for ArrayShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, dim) in self.dims.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// The shape of an HLO value: an array or a tuple of shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// A dense array.
+    Array(ArrayShape),
+    /// An ordered collection of values.
+    Tuple(Vec<Shape>),
+}
+
+impl Shape {
+    /// An array of `dtype` with the given sizes, outermost first.
+    pub fn array(dtype: DType, dims: impl Into<Vec<usize>>) -> Self {
+        Self::Array(ArrayShape::new(dtype, dims))
+    }
+
+    /// A rank-zero array.
+    pub fn scalar(dtype: DType) -> Self {
+        Self::Array(ArrayShape::scalar(dtype))
+    }
+
+    /// The array shape, or `None` for a tuple.
+    pub fn as_array(&self) -> Option<&ArrayShape> {
+        match self {
+            Self::Array(array) => Some(array),
+            Self::Tuple(_) => None,
+        }
+    }
+
+    /// The element shapes of a tuple, or `None` for an array.
+    pub fn as_tuple(&self) -> Option<&[Shape]> {
+        match self {
+            Self::Array(_) => None,
+            Self::Tuple(elements) => Some(elements),
+        }
+    }
+
+    /// Bytes in host memory of every array inside.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Array(array) => array.bytes(),
+            Self::Tuple(elements) => elements.iter().map(Shape::bytes).fold(0, usize::saturating_add),
+        }
+    }
+}
+
+impl From<ArrayShape> for Shape {
+    fn from(array: ArrayShape) -> Self {
+        Self::Array(array)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Array(array) => array.fmt(f),
+            Self::Tuple(elements) => {
+                f.write_str("(")?;
+                for (i, element) in elements.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{element}")?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_print_as_hlo_does() {
+        let array = Shape::array(DType::F32, [8, 4]);
+        assert_eq!(array.to_string(), "f32[8,4]");
+        let tuple = Shape::Tuple(vec![array, Shape::scalar(DType::Pred)]);
+        assert_eq!(tuple.to_string(), "(f32[8,4], pred[])");
+        assert_eq!(tuple.bytes(), 129);
+    }
+}

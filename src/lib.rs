@@ -1,0 +1,43 @@
+//! `hloom` weaves a Llama LoRA training step (forward, backward, optimizer) into one HLO module and hands it to
+//! whatever PJRT plugin is there: CPU, CUDA, ROCm, TPU.
+//!
+//! # The pipeline, with the type at each arrow
+//!
+//! ```text
+//!  models/*.toml | config.json | GGUF ──> model::Config          hlo-templates/*.hlo
+//!                                           │                           │ templates::Loom
+//!                                           v                           v
+//!               model::llama, model::nn  ──> hlo::Computation of one layer, of the head
+//!               autodiff::backward       ──> their backward computations
+//!               step::build              ──> both loops over the stack, loss, clipping, AdamW, aliases
+//!                                           │ hlo::verify
+//!                                           v
+//!  step::StepProgram = hlo::Verified + slots (role, dimensions, element type) in call order
+//!                                           │ hlo::proto::encode
+//!                                           v
+//!  runtime::Engine: pjrt::Plugin ──> Client ──> LoadedExecutable
+//!  runtime::place:  weights::Checkpoint (mapped files) ──> one buffer for each slot
+//!  train::run:      data::Batch ──> execute (state donated) ──> metrics, checkpoint ──> PEFT adapter
+//! ```
+//!
+//! # Layers
+//!
+//! A module uses only those below it; a test sees to it. From the bottom: [`base`]; [`hlo`], [`templates`] and, apart
+//! from these, [`pjrt`]; [`autodiff`], [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`];
+//! [`cli`]. Only `cli` reads the environment, prints, or exits. Only `pjrt` and the file mapping in `weights` hold
+//! `unsafe` code.
+//!
+//! # Glossary
+//!
+//! - **cotangent**: the derivative of the loss with respect to a value, of that value's shape.
+//! - **residual**: a value of the forward pass that the backward pass reads.
+//! - **rematerialization**: computing a value of the forward pass again in the backward pass instead of keeping it.
+//! - **stack**: a parameter of all layers as one tensor, with the layers as its first dimension.
+//! - **donation**: an argument whose memory a result takes over; the argument is gone afterwards.
+//! - **slot**: an argument or a result of a program, described by its [`step::Role`], dimensions and element type.
+//! - **factor**: one of the two matrices of a low-rank adapter, `A` (down to the rank) or `B` (up from it).
+//! - **counted token**: a token whose prediction is part of the loss; labels of -100 are not.
+
+#![warn(clippy::match_wildcard_for_single_variants)]
+
+pub mod base;

@@ -1,0 +1,3 @@
+//! The `hloom` program.
+
+fn main() {}
