@@ -41,3 +41,5 @@
 #![warn(clippy::match_wildcard_for_single_variants)]
 
 pub mod base;
+
+pub mod hlo;

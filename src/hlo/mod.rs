@@ -1,0 +1,28 @@
+//! Layer 1: the HLO intermediate representation. It knows no model, mesh or device.
+//!
+//! A [`Module`] is an arena of [`Computation`]s, a computation an arena of [`Instr`]s. References point only
+//! backwards: an instruction names earlier operands, a computation calls earlier computations. Ascending ids are
+//! therefore a topological order, and nothing here is ever recursive in itself.
+//!
+//! [`ModuleBuilder`] makes modules from Rust, [`text::parse()`] from HLO text. [`verify()`] turns a module into a
+//! [`Verified`] one or lists all that is wrong with it; printers, encoders and plugins take only the latter.
+
+mod attrs;
+mod builder;
+mod infer;
+mod module;
+mod opcode;
+pub mod proto;
+#[cfg(test)]
+mod testing;
+pub mod text;
+mod value;
+mod verify;
+
+pub use attrs::{Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SliceDim};
+pub use builder::{Builder, ModuleBuilder};
+pub use infer::infer;
+pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
+pub use opcode::{Class, Form, Opcode};
+pub use value::Value;
+pub use verify::{Verified, verify};

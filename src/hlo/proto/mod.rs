@@ -1,0 +1,13 @@
+//! `HloModuleProto`, the form in which plugins take a module.
+//!
+//! The messages are the part of XLA's `hlo.proto` and `xla_data.proto` that the IR can hold.
+
+mod decode;
+mod encode;
+mod messages;
+
+pub use decode::{ProtoError, decode};
+pub use encode::encode;
+
+#[cfg(test)]
+mod tests;

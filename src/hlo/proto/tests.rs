@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+use prost::Message;
+
+use super::{
+    decode, encode,
+    messages::{HloInstructionProto, HloModuleProto, LayoutProto},
+};
+use crate::hlo::{
+    Module, Opcode,
+    testing::{module, modules},
+    verify,
+};
+
+/// A module of one computation and a few instructions, changed by `edit`, is refused with this text.
+fn check_error(edit: impl Fn(&mut HloModuleProto), expect: &str) {
+    let bytes = encode(&module(&[(Opcode::Constant, 1), (Opcode::Transpose, 1)]));
+    let mut proto = HloModuleProto::decode(bytes.as_slice()).unwrap();
+    edit(&mut proto);
+    assert_eq!(decode(&proto.encode_to_vec()).unwrap_err().to_string(), expect);
+}
+
+/// The module with its instructions numbered: in a proto their names are unique over the module.
+fn unnamed(mut module: Module) -> Module {
+    for computation in &mut module.computations {
+        computation.instrs.iter_mut().enumerate().for_each(|(index, instr)| instr.name = index.to_string());
+    }
+    module
+}
+
+fn instr(proto: &mut HloModuleProto, index: usize) -> &mut HloInstructionProto {
+    &mut proto.computations[0].instructions[index]
+}
+
+#[test]
+fn every_opcode_decodes_back() {
+    let steps: Vec<_> = Opcode::ALL.iter().map(|&opcode| (opcode, 7)).collect();
+    let module = module(&steps);
+    assert_eq!(unnamed(decode(&encode(&module)).unwrap()), unnamed(module.into_module()));
+}
+
+#[test]
+fn instruction_names_become_unique_over_the_module() {
+    let module = module(&[(Opcode::While, 1)]);
+    let proto = HloModuleProto::decode(encode(&module).as_slice()).unwrap();
+    let names: Vec<&str> =
+        proto.computations.iter().flat_map(|c| &c.instructions).map(|instr| instr.name.as_str()).collect();
+    assert_eq!(names, ["true", "compare.1", "true.3", "true.4", "while.1", "tuple.2"]);
+}
+
+#[test]
+fn what_the_ir_cannot_hold_is_named() {
+    check_error(
+        |proto| instr(proto, 2).opcode = "transpos".into(),
+        "`main/transpose.2`: unknown opcode: transpos",
+    );
+    check_error(
+        |proto| instr(proto, 2).operand_ids = vec![3],
+        "`main/transpose.2`: expected an earlier instruction as an operand, found id 3",
+    );
+    check_error(|proto| instr(proto, 2).id = 1, "`main/transpose.2`: two instructions have the id 1");
+    check_error(|proto| instr(proto, 0).literal = None, "`main/true`: expected literal, found none");
+    check_error(|proto| instr(proto, 0).shape = None, "`main/true`: expected a shape, found none");
+    check_error(
+        |proto| instr(proto, 2).dimensions = vec![-1],
+        "`main/transpose.2`: expected a non-negative integer, found -1",
+    );
+    check_error(
+        |proto| {
+            let layout = LayoutProto { memory_space: 5, ..LayoutProto::default() };
+            instr(proto, 0).shape.as_mut().unwrap().layout = Some(layout);
+        },
+        "`main/true`: only row-major device layouts are supported",
+    );
+    check_error(|proto| proto.computations[0].root_id = 9, "`main`: no root of id 9");
+    check_error(|proto| proto.entry_computation_id = 9, "`random`: no entry computation of id 9");
+}
+
+#[test]
+fn other_bytes_are_no_module() {
+    let error = decode(b"HloModule m").unwrap_err();
+    assert_eq!(error.to_string(), "expected a serialized HloModuleProto");
+    assert!(error.hint().is_some());
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_back(module in modules()) {
+        prop_assert_eq!(unnamed(decode(&encode(&module)).unwrap()), unnamed(module.into_module()));
+    }
+
+    #[test]
+    fn no_damage_makes_the_decoder_panic(
+        module in modules(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = encode(&module);
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok(module) = decode(&bytes) {
+            let _ = verify(module);
+        }
+    }
+}

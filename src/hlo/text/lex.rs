@@ -1,0 +1,199 @@
+//! Words, numbers, strings and marks, each with the line and column where it starts.
+
+use super::word::{continues_name, starts_name};
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind<'a> {
+    /// A name, a keyword or an element type; a leading `%` is dropped.
+    Word(&'a str),
+    /// A word that starts with a digit or a minus sign: `12`, `-1.5e-3`, `-inf`, `0_1x-2_0`.
+    Number(&'a str),
+    /// What stands between double quotes, escapes and all.
+    Str(&'a str),
+    /// Any other character.
+    Mark(char),
+    /// A string or comment that never ends.
+    Open(&'static str),
+    /// The end of the text.
+    End,
+}
+
+/// A piece of the text and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token<'a> {
+    pub kind: Kind<'a>,
+    /// Byte offsets into the text.
+    pub start: usize,
+    pub end: usize,
+    pub at: Spot,
+    /// Whether no other token of its line comes before it.
+    pub leads_line: bool,
+}
+
+/// A line and a column, both counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Spot {
+    pub line: usize,
+    pub column: usize,
+}
+
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+    line_start: usize,
+    leads_line: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1, line_start: 0, leads_line: true }
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The next token, past white space and comments; `End` for ever after the last.
+    pub fn next(&mut self) -> Token<'a> {
+        let closed = self.skip_blank();
+        let (start, leads_line) = (self.at, self.leads_line);
+        let at = Spot { line: self.line, column: start - self.line_start + 1 };
+        let kind = if closed { self.kind() } else { Kind::Open("comment") };
+        if !closed {
+            self.advance(self.rest().len());
+        }
+        self.leads_line = false;
+        Token { kind, start, end: self.at, at, leads_line }
+    }
+
+    fn kind(&mut self) -> Kind<'a> {
+        let rest = self.rest();
+        let mut chars = rest.chars();
+        let Some(first) = chars.next() else { return Kind::End };
+        let second = chars.next().unwrap_or(' ');
+        match first {
+            '%' if starts_name(second) => {
+                self.at += 1;
+                Kind::Word(self.take(|_, c| continues_name(c)))
+            }
+            _ if starts_name(first) => Kind::Word(self.take(|_, c| continues_name(c))),
+            '-' if second.is_ascii_alphanumeric() => self.number(),
+            _ if first.is_ascii_digit() => self.number(),
+            '"' => self.string(),
+            _ => {
+                self.at += first.len_utf8();
+                Kind::Mark(first)
+            }
+        }
+    }
+
+    fn number(&mut self) -> Kind<'a> {
+        Kind::Number(self.take(|before, c| match c {
+            '-' => matches!(before, ' ' | 'e' | 'E' | 'x' | '_'),
+            '+' => matches!(before, 'e' | 'E'),
+            _ => c.is_ascii_alphanumeric() || matches!(c, '_' | '.'),
+        }))
+    }
+
+    fn string(&mut self) -> Kind<'a> {
+        let body = self.text.get(self.at + 1..).unwrap_or_default();
+        let mut escaped = false;
+        for (index, byte) in body.bytes().enumerate() {
+            match byte {
+                b'\n' => break,
+                b'"' if !escaped => {
+                    self.at += index + 2;
+                    return Kind::Str(&body[..index]);
+                }
+                _ => escaped = byte == b'\\' && !escaped,
+            }
+        }
+        self.at += 1 + body.find('\n').unwrap_or(body.len());
+        Kind::Open("string")
+    }
+
+    /// Takes characters as long as `goes_on`, which sees the one before (a space at first) and the one at hand.
+    fn take(&mut self, goes_on: impl Fn(char, char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let mut before = ' ';
+        let end = rest.find(|c| !goes_on(std::mem::replace(&mut before, c), c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// Past white space and comments; false if a comment never ends.
+    fn skip_blank(&mut self) -> bool {
+        loop {
+            let rest = self.rest();
+            let blank = if rest.starts_with("//") {
+                rest.find('\n').unwrap_or(rest.len())
+            } else if rest.starts_with("/*") {
+                match rest.find("*/") {
+                    Some(end) => end + 2,
+                    None => return false,
+                }
+            } else {
+                rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len())
+            };
+            if blank == 0 {
+                return true;
+            }
+            self.advance(blank);
+        }
+    }
+
+    fn advance(&mut self, length: usize) {
+        for (index, _) in self.rest()[..length].match_indices('\n') {
+            self.line += 1;
+            self.line_start = self.at + index + 1;
+            self.leads_line = true;
+        }
+        self.at += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &[Kind<'_>]) {
+        let mut lexer = Lexer::new(text);
+        for (index, &kind) in expect.iter().chain([&Kind::End, &Kind::End]).enumerate() {
+            assert_eq!(lexer.next().kind, kind, "token {index} of {text:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_token() {
+        use Kind::{Mark, Number, Open, Str, Word};
+        check("%a.1-b = f32[2]", &[Word("a.1-b"), Mark('='), Word("f32"), Mark('['), Number("2"), Mark(']')]);
+        check(
+            "-1.5e-3 1e+5 -inf 0_1x-2_-1 [0:4]",
+            &[
+                Number("-1.5e-3"),
+                Number("1e+5"),
+                Number("-inf"),
+                Number("0_1x-2_-1"),
+                Mark('['),
+                Number("0"),
+                Mark(':'),
+                Number("4"),
+                Mark(']'),
+            ],
+        );
+        check(r#""a\"b\\" -> % é"#, &[Str(r#"a\"b\\"#), Mark('-'), Mark('>'), Mark('%'), Mark('é')]);
+        check("a // b\n /* c\n */ d", &[Word("a"), Word("d")]);
+        check("\"open\nb", &[Open("string"), Word("b")]);
+        check("a /* open", &[Word("a"), Open("comment")]);
+    }
+
+    #[test]
+    fn tokens_know_where_they_stand() {
+        let mut lexer = Lexer::new("a b\n/*\n*/  c");
+        let spots: Vec<_> =
+            (0..3).map(|_| lexer.next()).map(|t| (t.at.line, t.at.column, t.leads_line)).collect();
+        assert_eq!(spots, [(1, 1, true), (1, 3, false), (3, 5, true)]);
+    }
+}

@@ -1,0 +1,17 @@
+//! HLO text, as XLA's own parser reads it and its printer writes it.
+
+mod attrs;
+mod cursor;
+mod lex;
+mod parse;
+mod print;
+mod resolve;
+mod value;
+mod word;
+
+pub use parse::parse;
+pub use print::{print, print_module};
+pub(super) use word::is_name;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use std::fmt::{self, Display, Formatter};
+
+use super::{
+    value::LiteralText,
+    word::{Name, Quoted},
+};
+use crate::hlo::{
+    Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim, ScatterDims,
+    SliceDim, Verified,
+};
+
+/// The module as HLO text: the same text for the same module, and text that XLA's parser reads as that module.
+///
+/// Layouts are left out, since all are row-major; constants stand in full.
+pub fn print(module: &Verified) -> String {
+    print_module(module.module())
+}
+
+/// Like [`print()`], for looking at what is not verified: a reference that leads nowhere prints as `?`.
+pub fn print_module(module: &Module) -> String {
+    ModuleText(module).to_string()
+}
+
+struct ModuleText<'a>(&'a Module);
+
+impl Display for ModuleText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Module { name, computations, entry, aliases } = self.0;
+        write!(f, "HloModule {}", Name(name))?;
+        if !aliases.is_empty() {
+            let alias = |&Alias { output, parameter }: &Alias| {
+                format!("{{{output}}}: ({parameter}, {{}}, may-alias)")
+            };
+            write!(f, ", input_output_alias={{ {} }}", list(aliases, ", ", alias))?;
+        }
+        f.write_str("\n")?;
+        for (index, computation) in computations.iter().enumerate() {
+            let Computation { name, instrs, root } = computation;
+            let entry = if index == entry.index() { "ENTRY " } else { "" };
+            writeln!(f, "\n{entry}{} {{", Name(name))?;
+            for (index, instr) in instrs.iter().enumerate() {
+                let root = if index == root.index() { "ROOT " } else { "" };
+                writeln!(f, "  {root}{}", InstrText { module: self.0, computation, instr })?;
+            }
+            f.write_str("}\n")?;
+        }
+        Ok(())
+    }
+}
+
+struct InstrText<'a> {
+    module: &'a Module,
+    computation: &'a Computation,
+    instr: &'a Instr,
+}
+
+impl Display for InstrText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Instr { name, opcode, shape, operands, attrs } = self.instr;
+        write!(f, "{} = {shape} {opcode}(", Name(name))?;
+        match attrs {
+            Attrs::Parameter(number) => write!(f, "{number}")?,
+            Attrs::Constant(literal) => write!(f, "{}", LiteralText(literal))?,
+            _ => {
+                for (index, operand) in operands.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    let named = self.computation.instrs.get(operand.index());
+                    write!(f, "{comma}{}", Name(named.map_or("?", |instr| &instr.name)))?;
+                }
+            }
+        }
+        f.write_str(")")?;
+        self.attrs(f, attrs)
+    }
+}
+
+impl InstrText<'_> {
+    fn attrs(&self, f: &mut Formatter<'_>, attrs: &Attrs) -> fmt::Result {
+        match attrs {
+            Attrs::Plain | Attrs::Parameter(_) | Attrs::Constant(_) => Ok(()),
+            Attrs::Iota(dim) => write!(f, ", iota_dimension={dim}"),
+            Attrs::Dims(dims) => write!(f, ", dimensions={}", ints(dims)),
+            Attrs::Compare(comparison) => write!(f, ", direction={comparison}"),
+            Attrs::Dot(DotDims { lhs_batch, rhs_batch, lhs_contracting, rhs_contracting }) => {
+                if !lhs_batch.is_empty() {
+                    write!(f, ", lhs_batch_dims={}", ints(lhs_batch))?;
+                }
+                write!(f, ", lhs_contracting_dims={}", ints(lhs_contracting))?;
+                if !rhs_batch.is_empty() {
+                    write!(f, ", rhs_batch_dims={}", ints(rhs_batch))?;
+                }
+                write!(f, ", rhs_contracting_dims={}", ints(rhs_contracting))
+            }
+            Attrs::Slice(ranges) => {
+                let strided = ranges.iter().any(|range| range.stride != 1);
+                let range = |&SliceDim { start, limit, stride }: &SliceDim| match strided {
+                    true => format!("[{start}:{limit}:{stride}]"),
+                    false => format!("[{start}:{limit}]"),
+                };
+                write!(f, ", slice={{{}}}", list(ranges, ", ", range))
+            }
+            Attrs::DynamicSlice(sizes) => write!(f, ", dynamic_slice_sizes={}", ints(sizes)),
+            Attrs::Pad(edges) => {
+                let spread = edges.iter().any(|edge| edge.interior != 0);
+                let edge = |&PadDim { low, high, interior }: &PadDim| match spread {
+                    true => format!("{low}_{high}_{interior}"),
+                    false => format!("{low}_{high}"),
+                };
+                write!(f, ", padding={}", list(edges, "x", edge))
+            }
+            Attrs::Reduce { dims, to_apply } => {
+                write!(f, ", dimensions={}, to_apply={}", ints(dims), self.called(*to_apply))
+            }
+            Attrs::Gather(GatherDims {
+                offset_dims,
+                collapsed_slice_dims,
+                start_index_map,
+                index_vector_dim,
+                slice_sizes,
+            }) => {
+                write!(f, ", offset_dims={}", ints(offset_dims))?;
+                write!(f, ", collapsed_slice_dims={}", ints(collapsed_slice_dims))?;
+                write!(f, ", start_index_map={}", ints(start_index_map))?;
+                write!(f, ", index_vector_dim={index_vector_dim}, slice_sizes={}", ints(slice_sizes))
+            }
+            Attrs::Scatter { dims, to_apply } => {
+                let ScatterDims {
+                    update_window_dims,
+                    inserted_window_dims,
+                    scatter_dims_to_operand_dims,
+                    index_vector_dim,
+                } = dims;
+                write!(f, ", update_window_dims={}", ints(update_window_dims))?;
+                write!(f, ", inserted_window_dims={}", ints(inserted_window_dims))?;
+                write!(f, ", scatter_dims_to_operand_dims={}", ints(scatter_dims_to_operand_dims))?;
+                write!(f, ", index_vector_dim={index_vector_dim}, to_apply={}", self.called(*to_apply))
+            }
+            Attrs::Call(callee) => write!(f, ", to_apply={}", self.called(*callee)),
+            Attrs::While { condition, body } => {
+                write!(f, ", condition={}, body={}", self.called(*condition), self.called(*body))
+            }
+            Attrs::TupleIndex(index) => write!(f, ", index={index}"),
+            Attrs::CustomCall(CustomCall { target, backend_config }) => {
+                write!(f, ", custom_call_target={}", Quoted(target))?;
+                if !backend_config.is_empty() {
+                    write!(f, ", backend_config={}", Quoted(backend_config))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn called(&self, id: CompId) -> Name<'_> {
+        Name(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
+    }
+}
+
+fn ints(values: &[usize]) -> String {
+    format!("{{{}}}", list(values, ",", usize::to_string))
+}
+
+fn list<T>(values: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
+    values.iter().map(text).collect::<Vec<_>>().join(separator)
+}

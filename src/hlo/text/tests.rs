@@ -1,0 +1,276 @@
+use proptest::prelude::*;
+
+use super::{parse, print, print_module};
+use crate::hlo::{
+    Opcode,
+    testing::{module, modules},
+    verify,
+};
+
+/// Reads a module with these lines as its entry.
+fn read(body: &str) -> Result<String, String> {
+    let source = format!("HloModule m\n\nENTRY main {{\n{body}}}\n");
+    parse(&source, "t.hlo").map(|module| print_module(&module)).map_err(|findings| findings.to_string())
+}
+
+/// The text as XLA prints it, but for layouts, prints as it was read.
+fn check_text(source: &str) {
+    let module = parse(source, "t.hlo").unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+    assert_eq!(print(&module), source);
+}
+
+fn check_body(body: &str) {
+    check_text(&format!("HloModule m\n\nENTRY main {{\n{body}}}\n"));
+}
+
+fn check_error(body: &str, expect: &str) {
+    assert_eq!(read(body).unwrap_err(), expect);
+}
+
+#[test]
+fn every_attribute_form_prints_as_xla_prints_it() {
+    check_body(
+        "  x = f32[4,8] parameter(0)
+  y = f32[4,8,3] parameter(1)
+  i = s32[] constant(0)
+  f = f32[] constant(0)
+  b = f32[4,8,3] broadcast(x), dimensions={0,1}
+  d = f32[4,3] dot(x, y), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+  s = f32[2,4] slice(x), slice={[0:2:1], [0:8:2]}
+  s.1 = f32[2,8] slice(x), slice={[0:2], [0:8]}
+  ds = f32[1,4] dynamic-slice(x, i, i), dynamic_slice_sizes={1,4}
+  du = f32[4,8] dynamic-update-slice(x, ds, i, i)
+  p = f32[5,15] pad(x, f), padding=0_1_0x0_0_1
+  p2 = f32[5,7] pad(x, f), padding=0_1x-1_0
+  io = s32[4] iota(), iota_dimension=0
+  c = pred[4,8] compare(x, x), direction=LT
+  iv = s32[2] constant({0, 1})
+  g = f32[2,8] gather(x, iv), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, \
+index_vector_dim=1, slice_sizes={1,8}
+  cc = (f32[4,8], f32[]) custom-call(x), custom_call_target=\"a\\\"\\303\\244\", backend_config=\"{}\"
+  e = f32[] get-tuple-element(cc), index=1
+  ROOT t = () tuple()
+",
+    );
+    check_text(
+        "HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+
+add {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b)
+}
+
+less {
+  a = s32[] parameter(0)
+  ROOT c = pred[] compare(a, a), direction=LT
+}
+
+same {
+  ROOT a = s32[] parameter(0)
+}
+
+ENTRY main {
+  x = s32[4] parameter(0)
+  i = s32[] parameter(1)
+  iv = s32[2,1] constant({{0}, {1}})
+  u = s32[2] constant({5, 6})
+  r = s32[] reduce(x, i), dimensions={0}, to_apply=add
+  s = s32[4] scatter(x, iv, u), update_window_dims={}, inserted_window_dims={0}, \
+scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+  c = s32[] call(r, i), to_apply=add
+  w = s32[] while(c), condition=less, body=same
+  ROOT t = (s32[4], s32[]) tuple(s, w)
+}
+",
+    );
+}
+
+#[test]
+fn what_xla_prints_besides_is_read() {
+    let source = "// a comment
+HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[2,3]{1,0})->(f32[2,3]{1,0}, f32[])}, \
+frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"fsdp\"=2, \"tp\"=2]>}}
+
+ENTRY %main.1 (x: f32[2,3]) -> (f32[2,3], /*index=1*/f32[]) {
+  %x = f32[2,3]{1,0} parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  %c = f32[2,3]{1,0} constant({ /*i0=0*/ { 1, 2, 3 },
+    { nan, inf, -inf } }), metadata={op_name=\"a{\" source_line=3}, stack_frame_id=1
+  %d = f32[3,3]{1,0} dot(f32[2,3]{1,0} %x, %c), rhs_contracting_dims={0}, lhs_contracting_dims={0}, \
+operand_precision={highest,highest}
+  %k = pred[2]{0} constant({1, 0})
+  %r = f32[] call(%x), to_apply=%later, backend_config={\"a\": {\"}\": 1}}
+  ROOT %t = (f32[2,3]{1,0}, f32[]) tuple(%c, %r)
+}, execution_thread=\"main\"
+
+later {
+  x = f32[2,3] parameter(0)
+  ROOT z = f32[] constant(-1e-06)
+}
+";
+    let expect = "HloModule jit_f
+
+later {
+  x = f32[2,3] parameter(0)
+  ROOT z = f32[] constant(-1e-6)
+}
+
+ENTRY main.1 {
+  x = f32[2,3] parameter(0)
+  c = f32[2,3] constant({{1, 2, 3}, {nan, inf, -inf}})
+  d = f32[3,3] dot(x, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  k = pred[2] constant({true, false})
+  r = f32[] call(x), to_apply=later
+  ROOT t = (f32[2,3], f32[]) tuple(c, r)
+}
+";
+    assert_eq!(print_module(&parse(source, "t.hlo").unwrap()), expect);
+}
+
+#[test]
+fn every_mistake_is_reported_and_none_follows_from_another() {
+    check_error(
+        "  x = f32[2] parameter(0)
+  a = f32[2] ad(x, x)
+  b = f32[2] add(a, x)
+  c = f32[2] add(other, x)
+  d = f33[2] add(x, x)
+  e = f32[2] negate(x) x
+  x = f32[2] negate(x)
+",
+        "t.hlo:5: `a`: column 14: unknown opcode: ad
+  hint: did you mean `add`?
+t.hlo:7: `c`: column 18: expected an earlier instruction as an operand, found other
+t.hlo:8: `d`: column 7: unknown element type: f33
+  hint: did you mean `f32`?
+t.hlo:9: `e`: column 24: expected the end of the line, found `x`
+t.hlo:10: `x`: column 3: two instructions have this name",
+    );
+}
+
+#[test]
+fn a_wrong_shape_names_its_line() {
+    check_error(
+        "  x = f32[2,3] parameter(0)
+  y = f32[3,2] transpose(x), dimensions={1,0}
+  z = f32[2,3] transpose(x), dimensions={1,0}
+  w = f32[2,3] add(x, y)
+",
+        "t.hlo:6: `z`: column 3: the operands give f32[3,2], found f32[2,3]
+t.hlo:7: `w`: column 3: expected the second operand to be f32[2,3], found f32[3,2]",
+    );
+}
+
+#[test]
+fn attributes_are_checked_by_name() {
+    check_error(
+        "  x = f32[2] parameter(0)
+  a = f32[2] reverse(x), dimension={0}
+  b = f32[2] reverse(x)
+  c = f32[2] reverse(x), dimensions={0}, dimensions={0}
+  d = f32[2] negate(x), algorithm=fast
+  e = pred[2] compare(x, x), direction=XX
+",
+        "t.hlo:5: `a`: column 26: unknown attribute of `reverse`: dimension
+  hint: did you mean `dimensions`?
+t.hlo:7: `b`: column 3: expected attribute `dimensions`, found `c`
+t.hlo:7: `c`: column 42: attribute `dimensions` stands twice
+t.hlo:8: `d`: column 25: unknown attribute of `negate`: algorithm
+t.hlo:9: `e`: column 40: unknown comparison direction: XX
+  hint: known: EQ, NE, GE, GT, LE, LT",
+    );
+}
+
+#[test]
+fn what_the_ir_cannot_hold_is_named() {
+    check_error(
+        "  a = f32[2,3]{0,1} parameter(0)
+  b = f32[8]{0:T(8)S(5)} parameter(1)
+  c = f32[<=8] parameter(2)
+  d = f32[3] constant({1, 2})
+  e = s8[] constant(300)
+  f = f32[9] constant({...})
+  g = f32[-1] parameter(3)
+  h = f32[] constant(\"open)
+",
+        "t.hlo:4: `a`: column 15: only row-major device layouts are supported, found {0,1}
+t.hlo:5: `b`: column 13: only row-major device layouts are supported, found {0:T(8)S(5)}
+t.hlo:6: `c`: column 11: only sizes known when the module is built are supported
+t.hlo:7: `d`: column 23: expected 3 entries in these braces, found 2
+t.hlo:8: `e`: column 21: does not fit s8: 300
+t.hlo:9: `f`: column 24: expected elements, found the mark of a constant left out
+  hint: print the module with its large constants
+t.hlo:10: `g`: column 11: expected a non-negative integer, found `-1`
+t.hlo:11: `h`: column 22: expected an element, found a string that is not closed",
+    );
+}
+
+fn check_module_error(source: &str, expect: &str) {
+    assert_eq!(parse(source, "t.hlo").unwrap_err().to_string(), expect);
+}
+
+#[test]
+fn computations_are_resolved_by_name() {
+    let f = |name: &str, callee: &str| {
+        format!("{name} {{\n x = f32[] parameter(0)\n r = f32[] call(x), to_apply={callee}\n}}\n")
+    };
+    check_module_error(
+        &format!("HloModule m\n{}{}", f("first", "secnd"), f("second", "first")),
+        "t.hlo:4: column 30: unknown computation: secnd\n  hint: did you mean `second`?",
+    );
+    check_module_error(
+        &format!("HloModule m\n{}{}", f("first", "second"), f("second", "first")),
+        "t.hlo:2: `first`: column 1: calls itself, in the end",
+    );
+    let leaf = |name: &str| format!("{name} {{\n x = f32[] parameter(0)\n}}\n");
+    check_module_error(
+        &format!("HloModule m\n{}{}", leaf("a"), leaf("b")),
+        "t.hlo:1: column 1: expected one computation marked `ENTRY`, found none among 2",
+    );
+    check_module_error(
+        &format!("HloModule m\n{}{}", leaf("ENTRY a"), leaf("a")),
+        "t.hlo:5: `a`: column 1: two computations have this name",
+    );
+    assert!(parse(&format!("HloModule m\n{}", leaf("only")), "t.hlo").is_ok());
+    check_module_error("", "t.hlo:1: column 1: expected `HloModule`, found the end of the text");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = "(".repeat(100_000);
+    check_error(
+        &format!("  x = {deep} parameter(0)\n"),
+        "t.hlo:4: `x`: column 39: expected at most 32 tuples in each other",
+    );
+}
+
+#[test]
+fn every_opcode_reads_back() {
+    let steps: Vec<_> = Opcode::ALL.iter().map(|&opcode| (opcode, 7)).collect();
+    let module = module(&steps);
+    assert_eq!(parse(&print(&module), "t.hlo").as_ref(), Ok(module.module()));
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(module in modules()) {
+        prop_assert_eq!(parse(&print(&module), "t.hlo").unwrap(), module.into_module());
+    }
+
+    #[test]
+    fn no_damage_makes_the_parser_panic(
+        module in modules(),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..8, "[ -~\n]{0,4}"), 1..4),
+    ) {
+        let mut text = print(&module);
+        for (at, length, replacement) in cuts {
+            let start = at.index(text.len().max(1));
+            let end = (start + length).min(text.len());
+            text.replace_range(start..end, &replacement);
+        }
+        if let Ok(module) = parse(&text, "t.hlo") {
+            let _ = verify(module);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What may stand for itself in HLO text: names and quoted strings.
+
+use std::fmt;
+
+/// Whether `text` can name an instruction, a computation or a module. XLA refuses its element types as names,
+/// those that hloom lacks too.
+pub(in crate::hlo) fn is_name(text: &str) -> bool {
+    text.starts_with(starts_name) && text.chars().all(continues_name) && !lists(TYPES, text)
+}
+
+pub(super) fn starts_name(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+pub(super) fn continues_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+const TYPES: &str = "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 f32 f64 bf16 c64 c128 f4e2m1fn f8e3m4 \
+    f8e4m3 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu token opaque opaque_type \
+    buffer tuple";
+
+/// Words that XLA's lexer takes for something other than a name, unless `%` stands before them.
+const RESERVED: &str = "HloModule ENTRY ROOT true false inf nan maximal replicated manual unreduced unknown \
+    last_tile_dim_replicate shard_as shard_like";
+
+fn lists(words: &str, word: &str) -> bool {
+    words.split(' ').any(|listed| listed == word)
+}
+
+/// A name as it stands in text.
+pub(super) struct Name<'a>(pub &'a str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sigil = if lists(RESERVED, self.0) { "%" } else { "" };
+        write!(f, "{sigil}{}", self.0)
+    }
+}
+
+/// A string in double quotes, with the escapes of absl's `CEscape`.
+pub(super) struct Quoted<'a>(pub &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for byte in self.0.bytes() {
+            match byte {
+                b'\n' => f.write_str("\\n")?,
+                b'\r' => f.write_str("\\r")?,
+                b'\t' => f.write_str("\\t")?,
+                b'"' | b'\\' => write!(f, "\\{}", char::from(byte))?,
+                b' '..=b'~' => write!(f, "{}", char::from(byte))?,
+                _ => write!(f, "\\{byte:03o}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+/// The string that stands between the quotes of `Quoted`; also reads absl's other escapes.
+pub(super) fn unescape(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let Some((&escape, after)) = rest.split_first() else {
+            return Err("the string ends in the middle of an escape".into());
+        };
+        rest = after;
+        bytes.push(match escape {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'"' | b'\'' | b'\\' | b'?' => escape,
+            b'0'..=b'7' => number(&mut rest, u32::from(escape - b'0'), 8, 2)?,
+            b'x' | b'X' => number(&mut rest, 0, 16, 2)?,
+            _ => return Err(format!("unknown escape: \\{}", char::from(escape))),
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| "the string is not UTF-8".into())
+}
+
+/// Takes up to `most` more digits of a byte.
+fn number(rest: &mut &[u8], first: u32, radix: u32, most: usize) -> Result<u8, String> {
+    let mut value = first;
+    for _ in 0..most {
+        let Some((&byte, after)) = rest.split_first() else { break };
+        let Some(digit) = char::from(byte).to_digit(radix) else { break };
+        value = value * radix + digit;
+        *rest = after;
+    }
+    u8::try_from(value).map_err(|_| format!("expected an escape below 256, found {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_survive_their_quotes() {
+        let text = "a\"b\\c\n\t\r\0'ä\u{1f600}7";
+        let quoted = Quoted(text).to_string();
+        assert_eq!(quoted, r#""a\"b\\c\n\t\r\000'\303\244\360\237\230\2007""#);
+        assert_eq!(unescape(&quoted[1..quoted.len() - 1]), Ok(text.to_owned()));
+    }
+
+    #[test]
+    fn broken_escapes_are_named() {
+        assert_eq!(unescape("\\").unwrap_err(), "the string ends in the middle of an escape");
+        assert_eq!(unescape("\\q").unwrap_err(), "unknown escape: \\q");
+        assert_eq!(unescape("\\777").unwrap_err(), "expected an escape below 256, found 511");
+        assert_eq!(unescape("\\377").unwrap_err(), "the string is not UTF-8");
+    }
+
+    #[test]
+    fn a_reserved_word_is_marked_as_a_name() {
+        assert_eq!(Name("true").to_string(), "%true");
+        assert_eq!(Name("true.1").to_string(), "true.1");
+        assert!(is_name("_a.b-1") && !is_name("1a") && !is_name("a b") && !is_name("") && !is_name("f32"));
+    }
+}

@@ -1,0 +1,138 @@
+use std::collections::HashSet;
+
+use super::{Attrs, CompId, Computation, Module, infer, text::is_name};
+use crate::base::{Finding, Findings, Place, Shape};
+
+/// A module that passed every check; [`verify`] is the only way to get one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified(Module);
+
+impl Verified {
+    /// The module.
+    pub fn module(&self) -> &Module {
+        &self.0
+    }
+
+    /// Gives up the proof, for changing the module.
+    pub fn into_module(self) -> Module {
+        self.0
+    }
+}
+
+/// XLA counts bytes in a signed 64-bit integer, and some passes double them.
+const MAX_BYTES: usize = 1 << 60;
+
+/// Checks the whole module, so that no printer, encoder or plugin has to.
+///
+/// - Every name is one that HLO text can hold: `[A-Za-z_][A-Za-z0-9_.-]*`,
+///   and no element type.
+/// - Every computation has distinct instruction names, a root, and parameters numbered from zero.
+/// - Every instruction names earlier operands and calls earlier computations, carries the attributes of its opcode,
+///   and has the shape that its operands give.
+/// - The entry exists, and each alias pairs an array parameter with an output of the same shape, each at most once.
+///
+/// # Errors
+/// All findings, each with the computation and the instruction it is about.
+pub fn verify(module: Module) -> Result<Verified, Findings> {
+    let mut findings = Findings::default();
+    let rootless = module.computations.iter().filter(|c| c.root.index() >= c.instrs.len());
+    for computation in rootless {
+        findings.push(Finding::new(Place::file(&computation.name), "has no root"));
+    }
+    // The shape of a call is that of a root, so nothing more can be said without them.
+    findings.into_result(())?;
+    let mut findings = Findings::default();
+    let mut names = HashSet::new();
+    for (index, computation) in module.computations.iter().enumerate() {
+        if !names.insert(&computation.name) {
+            findings.push(Finding::new(Place::file(&computation.name), "two computations have this name"));
+        }
+        check_name(&computation.name, &mut findings);
+        check_computation(computation, &module.computations[..index], &mut findings);
+    }
+    check_name(&module.name, &mut findings);
+    check_entry(&module, &mut findings);
+    findings.into_result(()).map(|()| Verified(module))
+}
+
+const NOT_A_NAME: &str =
+    "expected a letter or `_`, then letters, digits and `_.-`, and no element type, as a name";
+
+fn check_name(name: &str, findings: &mut Findings) {
+    if !is_name(name) {
+        findings.push(Finding::new(Place::file(name), NOT_A_NAME));
+    }
+}
+
+fn check_computation(computation: &Computation, earlier: &[Computation], findings: &mut Findings) {
+    let mut names = HashSet::new();
+    let mut numbers = Vec::new();
+    for (id, instr) in computation.iter() {
+        let mut complain = |message: String| {
+            findings.push(Finding::new(Place::file(&computation.name).at(&instr.name), message));
+        };
+        if !is_name(&instr.name) {
+            complain(NOT_A_NAME.into());
+        }
+        if !names.insert(&instr.name) {
+            complain("two instructions have this name".into());
+        }
+        if let Attrs::Parameter(number) = instr.attrs {
+            numbers.push(number);
+        }
+        if let Some(&operand) = instr.operands.iter().find(|&&operand| operand >= id) {
+            complain(format!("names operand {operand:?}, which does not come earlier"));
+            continue;
+        }
+        if instr.shape.bytes() > MAX_BYTES {
+            complain(format!("{} is too large to address", instr.shape));
+            continue;
+        }
+        let operands: Vec<&Shape> = instr.operands.iter().map(|&o| &computation.instr(o).shape).collect();
+        match infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier) {
+            Ok(shape) if shape == instr.shape => {}
+            Ok(shape) => complain(format!("the operands give {shape}, found {}", instr.shape)),
+            Err(message) => complain(message),
+        }
+    }
+    numbers.sort_unstable();
+    if numbers.iter().enumerate().any(|(i, &number)| i != number) {
+        let message = format!("expected parameters numbered from 0, found {numbers:?}");
+        findings.push(Finding::new(Place::file(&computation.name), message));
+    }
+}
+
+fn check_entry(module: &Module, findings: &mut Findings) {
+    let place = || Place::file(&module.name);
+    let Some(entry) = module.computations.get(module.entry.index()) else {
+        return findings.push(Finding::new(place(), format!("has no entry {:?}", module.entry)));
+    };
+    let parameters = entry.parameter_shapes();
+    let outputs = entry.result().as_tuple().unwrap_or_default();
+    let (mut seen_outputs, mut seen_parameters) = (HashSet::new(), HashSet::new());
+    for alias in &module.aliases {
+        let found = (outputs.get(alias.output), parameters.get(alias.parameter));
+        let (Some(output), Some(&parameter)) = found else {
+            findings.push(Finding::new(place(), format!("{alias:?} names no output or no parameter")));
+            continue;
+        };
+        if output != parameter || output.as_array().is_none() {
+            findings.push(Finding::new(place(), format!("{alias:?} pairs {output} with {parameter}")));
+        }
+        if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
+            findings.push(Finding::new(place(), format!("{alias:?} stands twice")));
+        }
+    }
+}
+
+impl Verified {
+    /// The computation that execution starts with.
+    pub fn entry(&self) -> &Computation {
+        self.0.entry()
+    }
+
+    /// Every computation with its id, callees first.
+    pub fn computations(&self) -> impl Iterator<Item = (CompId, &Computation)> {
+        self.0.computations.iter().enumerate().map(|(i, c)| (CompId::new(i), c))
+    }
+}
