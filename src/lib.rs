@@ -43,3 +43,5 @@
 pub mod base;
 
 pub mod hlo;
+
+pub mod templates;

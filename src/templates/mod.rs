@@ -1,0 +1,274 @@
+//! Layer 1: the layer mathematics, as HLO text with holes in `hlo-templates/`.
+//!
+//! `NAME.hlo` holds one computation, `NAME.grad.hlo` beside it the gradient that replaces what autodiff would derive.
+//! A hole is `$name`; it stands for an element type, a size, several sizes or a number. The files are embedded in the
+//! binary; a folder given by the user replaces them by name.
+
+mod fill;
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+pub use fill::Hole;
+
+use crate::{
+    base::{Findings, nearest},
+    hlo::{Builder, CompId, ModuleBuilder, Value, text},
+};
+
+/// What is wrong with a template.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// No template has this name.
+    #[error("unknown template: {name}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+    },
+    /// The template has a hole that nobody fills.
+    #[error("{file}:{line}: nothing fills the hole: ${hole}")]
+    Hole {
+        /// The template.
+        file: String,
+        /// Counted from one.
+        line: usize,
+        /// Its name.
+        hole: String,
+        /// What could fill holes here.
+        known: Vec<String>,
+    },
+    /// The filled template is not HLO.
+    #[error(transparent)]
+    Parse(Findings),
+    /// The user's folder cannot be read.
+    #[error("cannot read template: {}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file of the user's folder replaces nothing.
+    #[error("{}: replaces no template", path.display())]
+    ReplacesNothing {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl TemplateError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown { name } => Some(match nearest(name, EMBEDDED.iter().map(|(known, _)| *known)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are: {}", names().join(", ")),
+            }),
+            Self::Hole { hole, known, .. } => Some(match nearest(hole, known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `${near}`?"),
+                None => format!("there are: ${}", known.join(", $")),
+            }),
+            Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
+            Self::Parse(_) | Self::Read { .. } => None,
+        }
+    }
+}
+
+macro_rules! embedded {
+    ($( $name:literal ),* $(,)?) => {
+        /// Every template, by name.
+        const EMBEDDED: &[(&str, &str)] =
+            &[$( ($name, include_str!(concat!("../../hlo-templates/", $name, ".hlo"))), )*];
+    };
+}
+
+embedded![
+    "adamw",
+    "attention_mix",
+    "attention_weights",
+    "attention_weights.grad",
+    "bias_correction",
+    "cross_entropy",
+    "dense",
+    "embed",
+    "log_sum_exp",
+    "log_sum_exp.grad",
+    "lora_dense",
+    "next_token",
+    "rms_norm",
+    "rope",
+    "rope_table",
+    "swiglu",
+];
+
+fn names() -> Vec<&'static str> {
+    EMBEDDED.iter().map(|(name, _)| *name).collect()
+}
+
+/// Where templates come from: the embedded ones, and those that replace them.
+#[derive(Clone, Debug, Default)]
+pub struct Templates {
+    replaced: BTreeMap<String, Source>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    file: String,
+    text: String,
+}
+
+impl Templates {
+    /// The embedded templates.
+    pub fn embedded() -> Self {
+        Self::default()
+    }
+
+    /// The embedded templates, with those of `dir` in place of the ones of the same name. A template that is replaced
+    /// is differentiated by the `.grad` beside it in `dir`, else by autodiff.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or a `.hlo` file in it has a name that no template has.
+    pub fn replaced_from(dir: &Path) -> Result<Self, TemplateError> {
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TemplateError::Read { path, source }
+        };
+        let mut replaced = BTreeMap::new();
+        for entry in std::fs::read_dir(dir).map_err(unreadable(dir))? {
+            let path = entry.map_err(unreadable(dir))?.path();
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(name) = file.strip_suffix(".hlo") else { continue };
+            if !names().contains(&name.strip_suffix(".grad").unwrap_or(name)) {
+                return Err(TemplateError::ReplacesNothing { path });
+            }
+            let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
+            replaced.insert(name.to_owned(), Source { file: path.display().to_string(), text });
+        }
+        Ok(Self { replaced })
+    }
+
+    /// The template that differentiates `name`. That of an embedded template does not fit one that replaces it.
+    fn gradient(&self, name: &str) -> Option<String> {
+        let gradient = format!("{name}.grad");
+        let beside = if self.replaced.contains_key(name) {
+            self.replaced.contains_key(&gradient)
+        } else {
+            self.find(&gradient).is_some()
+        };
+        beside.then_some(gradient)
+    }
+
+    fn find(&self, name: &str) -> Option<Source> {
+        let embedded = || {
+            let &(_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
+            Some(Source { file: format!("hlo-templates/{name}.hlo"), text: text.to_owned() })
+        };
+        self.replaced.get(name).cloned().or_else(embedded)
+    }
+}
+
+/// Weaves templates into one module, each filling once.
+pub struct Loom<'m> {
+    templates: &'m Templates,
+    module: &'m ModuleBuilder,
+    woven: RefCell<HashMap<String, CompId>>,
+}
+
+impl<'m> Loom<'m> {
+    /// Starts weaving into `module`.
+    pub fn new(templates: &'m Templates, module: &'m ModuleBuilder) -> Self {
+        Self { templates, module, woven: RefCell::default() }
+    }
+
+    /// The module that is woven into.
+    pub fn module(&self) -> &'m ModuleBuilder {
+        self.module
+    }
+
+    /// The computation of template `name` with its holes filled, and its gradient if the template has one.
+    ///
+    /// # Errors
+    /// If there is no such template, a hole stays open, or the filled text is not HLO.
+    pub fn weave(&self, name: &str, holes: &[(&str, Hole)]) -> Result<CompId, TemplateError> {
+        let primal = self.weave_one(name, holes)?;
+        if self.module.gradient(primal).is_none()
+            && let Some(gradient) = self.templates.gradient(name)
+        {
+            self.module.set_gradient(primal, self.weave_one(&gradient, holes)?);
+        }
+        Ok(primal)
+    }
+
+    /// The result of template `name` on `arguments`.
+    ///
+    /// # Errors
+    /// As [`Loom::weave`].
+    #[track_caller]
+    pub fn call<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        name: &str,
+        holes: &[(&str, Hole)],
+        arguments: &[Value<'b>],
+    ) -> Result<Value<'b>, TemplateError> {
+        Ok(b.call(self.weave(name, holes)?, arguments).named(name))
+    }
+
+    fn weave_one(&self, name: &str, holes: &[(&str, Hole)]) -> Result<CompId, TemplateError> {
+        let source =
+            self.templates.find(name).ok_or_else(|| TemplateError::Unknown { name: name.to_owned() })?;
+        let filled = fill::fill(&source.text, &source.file, holes)?;
+        if let Some(&woven) = self.woven.borrow().get(&filled) {
+            return Ok(woven);
+        }
+        let module = text::parse(&filled, &source.file).map_err(TemplateError::Parse)?;
+        let entry = self.module.import(&module);
+        self.woven.borrow_mut().insert(filled, entry);
+        Ok(entry)
+    }
+}
+
+/// The holes of a template: `holes! { t: dtype, batch, seq }`; a bare name is filled from the variable of that name.
+macro_rules! holes {
+    (@value $name:ident) => { $crate::templates::Hole::from($name.clone()) };
+    (@value $name:ident $value:expr) => { $crate::templates::Hole::from($value) };
+    ($( $name:ident $(: $value:expr)? ),* $(,)?) => {
+        &[$( (stringify!($name), $crate::templates::holes!(@value $name $($value)?)), )*]
+    };
+}
+pub(crate) use holes;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::DType;
+
+    #[test]
+    fn a_filling_is_woven_once_and_brings_its_gradient() {
+        let (templates, module) = (Templates::embedded(), ModuleBuilder::new());
+        let loom = Loom::new(&templates, &module);
+        let (t, batch, seq) = (DType::F32, 2, 4);
+        let first = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 8 }).unwrap();
+        let again = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 8 }).unwrap();
+        let other = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 9 }).unwrap();
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        assert_ne!(module.gradient(first), module.gradient(other));
+        assert!(module.gradient(first).is_some());
+    }
+
+    #[test]
+    fn an_unknown_template_and_an_open_hole_are_explained() {
+        let (templates, module) = (Templates::embedded(), ModuleBuilder::new());
+        let loom = Loom::new(&templates, &module);
+        let error = loom.weave("rms_nrm", holes! {}).unwrap_err();
+        assert_eq!(error.to_string(), "unknown template: rms_nrm");
+        assert_eq!(error.hint().unwrap(), "did you mean `rms_norm`?");
+        let error = loom.weave("swiglu", holes! { t: DType::F32, batch: 2, seqq: 4, mlp: 8 }).unwrap_err();
+        assert_eq!(error.to_string(), "hlo-templates/swiglu.hlo:5: nothing fills the hole: $seq");
+        assert_eq!(error.hint().unwrap(), "did you mean `$seqq`?");
+    }
+}
