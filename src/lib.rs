@@ -45,3 +45,5 @@ pub mod base;
 pub mod hlo;
 
 pub mod templates;
+
+pub mod autodiff;

@@ -1,0 +1,50 @@
+use super::{MISMATCH, Vjp};
+use crate::{
+    autodiff::{AutodiffError, Step, backward, holds_float, zeros},
+    base::Shape,
+    hlo::{Attrs, Value},
+};
+
+pub fn tuple<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+    let part = |index| step.when_wanted(index, || step.cotangent.get(index));
+    Vjp::Rule((0..step.instr.operands.len()).map(part).collect())
+}
+
+/// The other elements of the tuple get zeros.
+pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+    let (Attrs::TupleIndex(taken), Shape::Tuple(elements)) = (&step.instr.attrs, step.operand_shape(0))
+    else {
+        return Vjp::None(MISMATCH);
+    };
+    let b = step.builder();
+    let part = |(index, shape)| if index == *taken { step.cotangent } else { zeros(b, shape) };
+    let parts: Vec<Value<'b>> = elements.iter().enumerate().map(part).collect();
+    Vjp::Rule(vec![Some(b.tuple(&parts))])
+}
+
+/// A call of a computation with a gradient of its own uses that one; else the callee is differentiated too.
+pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
+    let Attrs::Call(callee) = step.instr.attrs else {
+        return Ok(Vjp::None(MISMATCH));
+    };
+    let b = step.builder();
+    let mut arguments: Vec<Value<'b>> =
+        (0..step.instr.operands.len()).map(|index| step.operand(index)).collect();
+    if let Some(gradient) = b.module().gradient(callee) {
+        arguments.extend([step.result(), step.cotangent]);
+        let all = b.call(gradient, &arguments);
+        let mut position = 0..;
+        let part = |index| {
+            let at = holds_float(step.operand_shape(index)).then(|| position.next())??;
+            step.when_wanted(index, || all.get(at))
+        };
+        return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));
+    }
+    let wanted: Vec<usize> = (0..step.wanted.len()).filter(|&index| step.wanted[index]).collect();
+    let gradient = backward(b.module(), callee, &wanted, &[])?;
+    arguments.push(step.cotangent);
+    let found = b.call(gradient, &arguments);
+    let mut parts = vec![None; step.instr.operands.len()];
+    wanted.iter().enumerate().for_each(|(at, &index)| parts[index] = Some(found.get(at)));
+    Ok(Vjp::Rule(parts))
+}
