@@ -47,3 +47,5 @@ pub mod hlo;
 pub mod templates;
 
 pub mod autodiff;
+
+pub mod pjrt;

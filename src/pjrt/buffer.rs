@@ -1,0 +1,249 @@
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::{
+    call::{Table, slice},
+    client::{Counted, Shared},
+    device::Device,
+    error::PjrtError,
+    handle::{Event, Owned},
+    sys::{self, CStruct, Call},
+};
+use crate::base::{ArrayShape, DType, Literal};
+
+/// An array in host memory, row-major and little-endian, and the device it should go to.
+#[derive(Clone, Copy, Debug)]
+pub struct HostArray<'a> {
+    /// The elements.
+    pub bytes: &'a [u8],
+    /// Element type and sizes; they say how many bytes there must be.
+    pub shape: &'a ArrayShape,
+    /// The id of the device.
+    pub device: i32,
+}
+
+/// An array in the memory of a device. Dropping it frees the memory.
+pub struct Buffer {
+    raw: Owned<sys::Buffer>,
+    shape: ArrayShape,
+    device: i32,
+    // Declared last, so that the client outlives the buffer.
+    client: Counted,
+}
+
+impl Buffer {
+    /// Element type and sizes.
+    pub fn shape(&self) -> &ArrayShape {
+        &self.shape
+    }
+
+    /// The id of the device that holds it.
+    pub fn device_id(&self) -> i32 {
+        self.device
+    }
+
+    /// Bytes it takes on the device, padding included.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub fn bytes_on_device(&self) -> Result<usize, PjrtError> {
+        let args = sys::BufferOnDeviceSizeInBytesArgs { buffer: self.raw.raw(), ..CStruct::new() };
+        // SAFETY: the buffer is alive.
+        unsafe { Ok(self.table().call(args)?.on_device_size_in_bytes) }
+    }
+
+    /// Copies the elements to the host, row-major and little-endian, and waits until they are there.
+    ///
+    /// # Errors
+    /// If `into` is not as long as the shape says, or what computes the array or the copy failed.
+    pub fn read_into(&self, into: &mut [u8]) -> Result<(), PjrtError> {
+        check_bytes(&self.shape, into.len())?;
+        let minor_to_major: Vec<i64> = (0..self.shape.rank() as i64).rev().collect();
+        let tiled = sys::MemoryLayoutTiled {
+            minor_to_major: minor_to_major.as_ptr(),
+            minor_to_major_size: minor_to_major.len(),
+            ..CStruct::new()
+        };
+        let mut layout = sys::MemoryLayout { tiled, type_: 0, ..CStruct::new() };
+        let args = sys::BufferToHostBufferArgs {
+            src: self.raw.raw(),
+            host_layout: &mut layout,
+            dst: into.as_mut_ptr().cast(),
+            dst_size: into.len(),
+            ..CStruct::new()
+        };
+        // SAFETY: the buffer is alive, the layout outlives the call, and `into` stays borrowed until the copy
+        // is done, since this waits for its event.
+        unsafe {
+            let args = self.table().call(args)?;
+            Event::new(self.raw.plugin(), sys::BufferToHostBufferArgs::CALL, args.event)?.wait()
+        }
+    }
+
+    /// The array as a host value.
+    ///
+    /// # Errors
+    /// As for [`Buffer::read_into`].
+    pub fn to_literal(&self) -> Result<Literal, PjrtError> {
+        let mut literal = Literal::zeros(self.shape.clone());
+        self.read_into(literal.bytes_mut())?;
+        Ok(literal)
+    }
+
+    /// Starts a copy to a device.
+    pub(super) fn upload<'a>(client: &Arc<Shared>, array: HostArray<'a>) -> Result<Upload<'a>, PjrtError> {
+        check_bytes(array.shape, array.bytes.len())?;
+        let dims: Vec<i64> = array.shape.dims.iter().map(|&dim| dim as i64).collect();
+        let args = sys::ClientBufferFromHostBufferArgs {
+            client: client.raw(),
+            data: array.bytes.as_ptr().cast(),
+            type_: to_number(array.shape.dtype),
+            dims: dims.as_ptr(),
+            num_dims: dims.len(),
+            host_buffer_semantics: sys::IMMUTABLE_UNTIL_TRANSFER_COMPLETES,
+            device: client.device(array.device)?,
+            ..CStruct::new()
+        };
+        let call = sys::ClientBufferFromHostBufferArgs::CALL;
+        // SAFETY: client and device are alive, `dims` outlives the call, and the bytes stay borrowed until the
+        // event is ready, which `Upload` sees to. Event and buffer are ours.
+        unsafe {
+            let args = client.table().call(args)?;
+            let done = Event::new(client.plugin(), call, args.done_with_host_buffer)?;
+            let done = Transfer { done, bytes: PhantomData };
+            let raw = Owned::new(client.plugin(), call, args.buffer)?;
+            let buffer =
+                Self { raw, shape: array.shape.clone(), device: array.device, client: Counted::new(client) };
+            Ok(Upload { done, buffer })
+        }
+    }
+
+    /// Takes a buffer that the plugin made.
+    ///
+    /// # Safety
+    /// As for [`Owned::new`]; `raw` is of `client`.
+    pub(super) unsafe fn adopt(
+        client: &Arc<Shared>,
+        call: &'static str,
+        raw: *mut sys::Buffer,
+    ) -> Result<Self, PjrtError> {
+        // SAFETY: the caller's promise is the same; the buffer is alive from here on.
+        unsafe {
+            let raw = Owned::new(client.plugin(), call, raw)?;
+            let shape = shape_of(client.table(), raw.raw())?;
+            let args = sys::BufferDeviceArgs { buffer: raw.raw(), ..CStruct::new() };
+            let device = client.table().call(args)?.device;
+            let device = Device::id_of(client.table(), device)?;
+            Ok(Self { raw, shape, device, client: Counted::new(client) })
+        }
+    }
+
+    pub(super) fn raw(&self) -> *mut sys::Buffer {
+        self.raw.raw()
+    }
+
+    pub(super) fn client(&self) -> &Arc<Shared> {
+        self.client.shared()
+    }
+
+    /// Blocks until the device has written the array.
+    fn wait(&self) -> Result<(), PjrtError> {
+        let args = sys::BufferReadyEventArgs { buffer: self.raw.raw(), ..CStruct::new() };
+        // SAFETY: the buffer is alive, and the event is ours.
+        unsafe {
+            let args = self.table().call(args)?;
+            Event::new(self.raw.plugin(), sys::BufferReadyEventArgs::CALL, args.event)?.wait()
+        }
+    }
+
+    fn table(&self) -> Table {
+        self.raw.plugin().table()
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} on device {})", self.shape, self.device)
+    }
+}
+
+/// A copy under way. It never leaves this module's callers, which finish or drop it while the bytes are
+/// borrowed.
+pub(super) struct Upload<'a> {
+    done: Transfer<'a>,
+    buffer: Buffer,
+}
+
+impl Upload<'_> {
+    /// Waits until the array is on the device.
+    pub fn finish(self) -> Result<Buffer, PjrtError> {
+        self.done.done.wait()?;
+        self.buffer.wait()?;
+        Ok(self.buffer)
+    }
+}
+
+/// The borrow of the host bytes; dropping it waits until the plugin is done with them.
+struct Transfer<'a> {
+    done: Event,
+    bytes: PhantomData<&'a [u8]>,
+}
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.done.wait() {
+            tracing::debug!(%error, "copy to the device failed");
+        }
+    }
+}
+
+fn check_bytes(shape: &ArrayShape, found: usize) -> Result<(), PjrtError> {
+    if shape.bytes() == found { Ok(()) } else { Err(PjrtError::ByteCount { shape: shape.clone(), found }) }
+}
+
+/// # Safety
+/// `buffer` is alive.
+unsafe fn shape_of(table: Table, buffer: *mut sys::Buffer) -> Result<ArrayShape, PjrtError> {
+    // SAFETY: the buffer is alive, and so is the list of sizes it owns.
+    unsafe {
+        let number = table.call(sys::BufferElementTypeArgs { buffer, ..CStruct::new() })?.type_;
+        let dtype = from_number(number).ok_or_else(|| PjrtError::Malformed {
+            call: sys::BufferElementTypeArgs::CALL,
+            what: format!("an element type that hloom does not know: {number}"),
+        })?;
+        let args = table.call(sys::BufferDimensionsArgs { buffer, ..CStruct::new() })?;
+        let dims = slice(args.dims, args.num_dims).iter().map(|&dim| {
+            usize::try_from(dim).map_err(|_| PjrtError::Malformed {
+                call: sys::BufferDimensionsArgs::CALL,
+                what: format!("a size below zero: {dim}"),
+            })
+        });
+        Ok(ArrayShape::new(dtype, dims.collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
+/// `PJRT_Buffer_Type`. It counts like `xla.PrimitiveType` but for bfloat16.
+fn to_number(dtype: DType) -> i32 {
+    match dtype {
+        DType::Pred => 1,
+        DType::S8 => 2,
+        DType::S16 => 3,
+        DType::S32 => 4,
+        DType::S64 => 5,
+        DType::U8 => 6,
+        DType::U16 => 7,
+        DType::U32 => 8,
+        DType::U64 => 9,
+        DType::F16 => 10,
+        DType::F32 => 11,
+        DType::F64 => 12,
+        DType::BF16 => 13,
+    }
+}
+
+fn from_number(number: i32) -> Option<DType> {
+    DType::ALL.iter().copied().find(|&dtype| to_number(dtype) == number)
+}

@@ -1,0 +1,219 @@
+#![allow(unsafe_code)]
+//! The one funnel through which every call to a plugin goes.
+
+use std::ffi::c_char;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use super::{
+    error::{ErrorCode, PjrtError},
+    sys::{self, Api, CStruct, Call},
+};
+
+/// A plugin's table of calls. The table and the library it points into live as long as the process.
+#[derive(Clone, Copy)]
+pub(super) struct Table(NonNull<Api>);
+
+// SAFETY: the table is never written after the plugin returned it, and PJRT's calls may come from any thread.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// # Safety
+    /// `api` is the table that a plugin's `GetPjrtApi` returned; it stays valid for the rest of the process.
+    pub unsafe fn new(api: NonNull<Api>) -> Self {
+        Self(api)
+    }
+
+    /// Major and minor version of the API that the plugin was built with.
+    pub fn version(&self) -> (i32, i32) {
+        // SAFETY: every table since the first version begins with its size and its version.
+        let version = unsafe { (*self.0.as_ptr()).pjrt_api_version };
+        (version.major_version, version.minor_version)
+    }
+
+    /// Makes the call that `args` belongs to and returns `args` with what the plugin wrote into it. The
+    /// plugin's error object is read and freed.
+    ///
+    /// # Safety
+    /// Every pointer in `args` that the call reads or writes through is valid for that, for as long as the
+    /// header asks.
+    pub unsafe fn call<A: Call>(&self, mut args: A) -> Result<A, PjrtError> {
+        type Function<A> = unsafe extern "C" fn(*mut A) -> *mut sys::Error;
+        // SAFETY: `Call` promises that the slot holds a nullable function of this type.
+        let Some(function) = (unsafe { self.slot::<Function<A>>(A::SLOT) }) else {
+            let (major, minor) = self.version();
+            return Err(PjrtError::MissingCall { call: A::CALL, major, minor });
+        };
+        // SAFETY: `args` announces its own size; the caller vouches for the pointers in it.
+        match NonNull::new(unsafe { function(&mut args) }) {
+            None => Ok(args),
+            Some(error) => Err(self.failed(A::CALL, error)),
+        }
+    }
+
+    /// # Safety
+    /// The slot at `offset` holds a nullable function pointer of type `F`.
+    unsafe fn slot<F>(&self, offset: usize) -> Option<F> {
+        const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
+        // SAFETY: the size is the table's first field.
+        let table_size = unsafe { (*self.0.as_ptr()).struct_size };
+        if offset + size_of::<usize>() > table_size {
+            return None;
+        }
+        // SAFETY: the slot ends inside the table, and the caller vouches for its type.
+        unsafe { self.0.as_ptr().byte_add(offset).cast::<Option<F>>().read() }
+    }
+
+    /// Turns the plugin's error into ours and frees it.
+    fn failed(&self, call: &'static str, error: NonNull<sys::Error>) -> PjrtError {
+        type Free<A> = unsafe extern "C" fn(*mut A);
+        let error = error.as_ptr();
+        let mut message = String::new();
+        // SAFETY: the header gives both slots this type; `error` is alive until it is destroyed below, and the
+        // message, copied here, lives as long as the error.
+        unsafe {
+            if let Some(read) = self.slot::<Free<sys::ErrorMessageArgs>>(offset_of!(Api, Error_Message)) {
+                let mut args = sys::ErrorMessageArgs { error, ..CStruct::new() };
+                read(&mut args);
+                message = text(args.message, args.message_size);
+            }
+        }
+        // SAFETY: `error` is alive. Should the call fail in turn, only the code stays unknown.
+        let code = unsafe { self.code(error) };
+        // SAFETY: the slot's type is the header's, and nothing uses `error` afterwards.
+        unsafe {
+            if let Some(destroy) = self.slot::<Free<sys::ErrorDestroyArgs>>(offset_of!(Api, Error_Destroy)) {
+                destroy(&mut sys::ErrorDestroyArgs { error, ..CStruct::new() });
+            }
+        }
+        PjrtError::Failed { call, code, message: message.trim().to_owned() }
+    }
+
+    /// # Safety
+    /// `error` is alive.
+    unsafe fn code(&self, error: *mut sys::Error) -> ErrorCode {
+        type Function = unsafe extern "C" fn(*mut sys::ErrorGetCodeArgs) -> *mut sys::Error;
+        let mut args = sys::ErrorGetCodeArgs { error, ..CStruct::new() };
+        // SAFETY: the slot's type is the header's, and the caller vouches for `error`.
+        let answer =
+            unsafe { self.slot::<Function>(sys::ErrorGetCodeArgs::SLOT).map(|function| function(&mut args)) };
+        match answer {
+            Some(nested) if nested.is_null() => ErrorCode::from_number(args.code),
+            _ => ErrorCode::Unknown,
+        }
+    }
+}
+
+/// A copy of the plugin's text; what is not UTF-8 is replaced.
+///
+/// # Safety
+/// `start` is null, or `size` bytes from it are readable.
+pub(super) unsafe fn text(start: *const c_char, size: usize) -> String {
+    // SAFETY: the caller's promise is the same.
+    String::from_utf8_lossy(&unsafe { bytes(start, size) }).into_owned()
+}
+
+/// A copy of the plugin's bytes.
+///
+/// # Safety
+/// `start` is null, or `size` bytes from it are readable.
+pub(super) unsafe fn bytes(start: *const c_char, size: usize) -> Vec<u8> {
+    // SAFETY: the caller's promise is the same.
+    unsafe { slice(start.cast(), size) }.to_vec()
+}
+
+/// The plugin's array, empty where it is null.
+///
+/// # Safety
+/// `start` is null, or `count` aligned values from it are readable for `'a`.
+pub(super) unsafe fn slice<'a, T>(start: *const T, count: usize) -> &'a [T] {
+    if start.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: not null, and the caller vouches for the rest.
+    unsafe { std::slice::from_raw_parts(start, count) }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe extern "C" fn fail(_: *mut sys::PluginInitializeArgs) -> *mut sys::Error {
+        Box::into_raw(Box::new(7u8)).cast()
+    }
+
+    unsafe extern "C" fn message(args: *mut sys::ErrorMessageArgs) {
+        let text = b"no such thing\n";
+        // SAFETY: the funnel passes a live structure.
+        unsafe {
+            (*args).message = text.as_ptr().cast();
+            (*args).message_size = text.len();
+        }
+    }
+
+    unsafe extern "C" fn code(args: *mut sys::ErrorGetCodeArgs) -> *mut sys::Error {
+        // SAFETY: as above.
+        unsafe { (*args).code = 5 };
+        std::ptr::null_mut()
+    }
+
+    unsafe extern "C" fn destroy(args: *mut sys::ErrorDestroyArgs) {
+        // SAFETY: `fail` made the error from a box.
+        drop(unsafe { Box::from_raw((*args).error.cast::<u8>()) });
+        FREED.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A table of API 0.`minor` and `struct_size` bytes, in which initialization fails.
+    pub fn fake_table(struct_size: usize, minor: i32) -> Table {
+        // SAFETY: zeros are a valid table without any call.
+        let mut api: Box<Api> = Box::new(unsafe { std::mem::zeroed() });
+        api.struct_size = struct_size;
+        api.pjrt_api_version.minor_version = minor;
+        api.Error_Message = Some(message);
+        api.Error_GetCode = Some(code);
+        api.Error_Destroy = Some(destroy);
+        api.Plugin_Initialize = Some(fail);
+        // SAFETY: the box is leaked.
+        unsafe { Table::new(NonNull::from(Box::leak(api))) }
+    }
+
+    fn error_of<A: Call>(table: Table) -> String {
+        // SAFETY: the fake calls read nothing through the arguments.
+        unsafe { table.call(A::new()) }.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_failed_call_is_named_and_its_error_freed() {
+        let before = FREED.load(Ordering::SeqCst);
+        assert_eq!(
+            error_of::<sys::PluginInitializeArgs>(fake_table(size_of::<Api>(), 81)),
+            "PJRT_Plugin_Initialize failed with NOT_FOUND: no such thing"
+        );
+        assert_eq!(FREED.load(Ordering::SeqCst), before + 1);
+    }
+
+    #[test]
+    fn a_call_past_the_end_of_the_table_is_missing() {
+        let end = sys::PluginInitializeArgs::SLOT + size_of::<usize>();
+        for size in [end - 1, end - size_of::<usize>()] {
+            assert_eq!(
+                error_of::<sys::PluginInitializeArgs>(fake_table(size, 81)),
+                "plugin of PJRT API 0.81 does not offer a call: PJRT_Plugin_Initialize"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_slot_is_missing() {
+        assert_eq!(
+            error_of::<sys::ClientCreateArgs>(fake_table(size_of::<Api>(), 81)),
+            "plugin of PJRT API 0.81 does not offer a call: PJRT_Client_Create"
+        );
+    }
+}

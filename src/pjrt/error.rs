@@ -1,0 +1,186 @@
+use std::{fmt, io, path::PathBuf};
+
+use super::sys::LEAST_MINOR;
+use crate::base::ArrayShape;
+
+/// What can go wrong between hloom and a plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum PjrtError {
+    /// The plugin's file is not there or cannot be read.
+    #[error("cannot open plugin: {}", path.display())]
+    Open {
+        /// The file as it was named.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system's loader refused the file.
+    #[error("cannot load plugin: {}: {reason}", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The loader's own text.
+        reason: String,
+    },
+    /// A shared library without the entry point of a plugin.
+    #[error("not a PJRT plugin, it exports no `GetPjrtApi`: {}", path.display())]
+    NotAPlugin {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The plugin speaks a version of the C API that hloom does not.
+    #[error("expected PJRT API 0.{LEAST_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Major version of its table.
+        major: i32,
+        /// Minor version of its table.
+        minor: i32,
+    },
+    /// The plugin's table ends before the call, or its slot is empty.
+    #[error("plugin of PJRT API {major}.{minor} does not offer a call: {call}")]
+    MissingCall {
+        /// The call's name in the C API.
+        call: &'static str,
+        /// Major version of the plugin's table.
+        major: i32,
+        /// Minor version of the plugin's table.
+        minor: i32,
+    },
+    /// The plugin answered with an error.
+    #[error("{call} failed with {code}: {message}")]
+    Failed {
+        /// The call's name in the C API.
+        call: &'static str,
+        /// The plugin's status code.
+        code: ErrorCode,
+        /// The plugin's own text.
+        message: String,
+    },
+    /// The plugin reported success and gave something that cannot be.
+    #[error("{call} gave {what}")]
+    Malformed {
+        /// The call's name in the C API.
+        call: &'static str,
+        /// What it gave.
+        what: String,
+    },
+    /// Host bytes that do not fit the shape.
+    #[error("expected {expected} bytes for {shape}, found {found}", expected = shape.bytes())]
+    ByteCount {
+        /// The array's shape.
+        shape: ArrayShape,
+        /// How many bytes there were.
+        found: usize,
+    },
+    /// A device id that the client does not have.
+    #[error("client has no device: {id}")]
+    UnknownDevice {
+        /// The id asked for.
+        id: i32,
+        /// The ids there are.
+        known: Vec<i32>,
+    },
+    /// An execution got argument lists for another number of devices.
+    #[error("expected argument lists for {expected} devices, found {found}")]
+    DeviceCount {
+        /// Devices that the executable runs on.
+        expected: usize,
+        /// Argument lists that were given.
+        found: usize,
+    },
+    /// The argument lists of two devices differ in length, or in which arguments are donated.
+    #[error("arguments of device {device} are kept and donated unlike those of the first")]
+    UnevenArguments {
+        /// Position of the device in the executable's device list.
+        device: usize,
+    },
+    /// An argument that another client holds.
+    #[error("argument buffer belongs to another client")]
+    ForeignBuffer,
+    /// A compilation for no device at all.
+    #[error("expected at least one partition, found 0")]
+    NoPartitions,
+}
+
+impl PjrtError {
+    /// What the user can do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Open { .. } | Self::NotAPlugin { .. } | Self::Version { .. } => {
+                Some("`hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works".into())
+            }
+            Self::Load { .. } => Some(
+                "a plugin is a shared library for this system; if the loader misses another library, install \
+                 that one or put its folder in LD_LIBRARY_PATH"
+                    .into(),
+            ),
+            Self::MissingCall { .. } => Some("use a newer plugin".into()),
+            Self::Failed { code: ErrorCode::ResourceExhausted, .. } => Some(
+                "it does not fit in the device's memory: use more devices, a smaller batch or shorter \
+                 sequences, or save less with a stricter remat policy"
+                    .into(),
+            ),
+            Self::UnknownDevice { known, .. } => {
+                let known: Vec<String> = known.iter().map(i32::to_string).collect();
+                Some(format!("known devices: {}", known.join(", ")))
+            }
+            Self::Failed { .. }
+            | Self::Malformed { .. }
+            | Self::ByteCount { .. }
+            | Self::DeviceCount { .. }
+            | Self::UnevenArguments { .. }
+            | Self::ForeignBuffer
+            | Self::NoPartitions => None,
+        }
+    }
+}
+
+macro_rules! codes {
+    ($( $variant:ident = $number:literal, $name:literal; )*) => {
+        /// `PJRT_Error_Code`.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ErrorCode {
+            $( $variant, )*
+            /// A number that the header does not name.
+            Other(i32),
+        }
+
+        impl ErrorCode {
+            /// The code of a number in the C API.
+            pub fn from_number(number: i32) -> Self {
+                match number { $( $number => Self::$variant, )* other => Self::Other(other) }
+            }
+        }
+
+        impl fmt::Display for ErrorCode {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$variant => f.write_str($name), )*
+                    Self::Other(number) => write!(f, "code {number}"),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Cancelled = 1, "CANCELLED";
+    Unknown = 2, "UNKNOWN";
+    InvalidArgument = 3, "INVALID_ARGUMENT";
+    DeadlineExceeded = 4, "DEADLINE_EXCEEDED";
+    NotFound = 5, "NOT_FOUND";
+    AlreadyExists = 6, "ALREADY_EXISTS";
+    PermissionDenied = 7, "PERMISSION_DENIED";
+    ResourceExhausted = 8, "RESOURCE_EXHAUSTED";
+    FailedPrecondition = 9, "FAILED_PRECONDITION";
+    Aborted = 10, "ABORTED";
+    OutOfRange = 11, "OUT_OF_RANGE";
+    Unimplemented = 12, "UNIMPLEMENTED";
+    Internal = 13, "INTERNAL";
+    Unavailable = 14, "UNAVAILABLE";
+    DataLoss = 15, "DATA_LOSS";
+    Unauthenticated = 16, "UNAUTHENTICATED";
+}

@@ -1,0 +1,322 @@
+#![allow(unsafe_code)]
+
+use std::ffi::c_char;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use super::{
+    buffer::Buffer,
+    call::{Table, bytes, slice, text},
+    client::Shared,
+    device::Device,
+    error::PjrtError,
+    handle::{Event, Owned},
+    sys::{self, CStruct, Call},
+};
+
+/// One argument of an execution.
+#[derive(Debug)]
+pub enum Arg<'a> {
+    /// The plugin reads it and leaves it as it is.
+    Keep(&'a Buffer),
+    /// The plugin may write results into its memory, where the module's input-output aliasing says so.
+    Donate(Buffer),
+}
+
+/// What a compiled program needs, in bytes on each device (and on its host).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Machine code.
+    pub generated_code: i64,
+    /// Arguments.
+    pub arguments: i64,
+    /// Results, those in the memory of arguments included.
+    pub outputs: i64,
+    /// Results that lie in the memory of arguments.
+    pub aliased: i64,
+    /// Intermediate values.
+    pub temporaries: i64,
+    /// Host memory for machine code.
+    pub host_generated_code: i64,
+    /// Host memory for arguments.
+    pub host_arguments: i64,
+    /// Host memory for results.
+    pub host_outputs: i64,
+    /// Host memory that results and arguments share.
+    pub host_aliased: i64,
+    /// Host memory for intermediate values.
+    pub host_temporaries: i64,
+    /// The most that is in use at one time. It counts arguments in host memory too.
+    pub peak: i64,
+    /// All that is allocated in the device's own memory; plugins before API 0.104 do not say.
+    pub total_allocation: Option<i64>,
+}
+
+/// A compiled program as a thing to look at and to store.
+pub struct Executable {
+    raw: Owned<sys::Executable>,
+    // Kept for a program compiled without a client.
+    _topology: Option<Arc<Owned<sys::TopologyDescription>>>,
+}
+
+impl Executable {
+    pub(super) fn new(
+        raw: Owned<sys::Executable>,
+        topology: Option<Arc<Owned<sys::TopologyDescription>>>,
+    ) -> Self {
+        Self { raw, _topology: topology }
+    }
+
+    /// The module's name.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub fn name(&self) -> Result<String, PjrtError> {
+        // SAFETY: the executable is alive and owns the text.
+        unsafe {
+            let args = sys::ExecutableNameArgs { executable: self.raw.raw(), ..CStruct::new() };
+            let args = self.table().call(args)?;
+            Ok(text(args.executable_name, args.executable_name_size))
+        }
+    }
+
+    /// How many arrays one execution gives on each device.
+    ///
+    /// # Errors
+    /// If the call fails.
+    pub fn num_outputs(&self) -> Result<usize, PjrtError> {
+        let args = sys::ExecutableNumOutputsArgs { executable: self.raw.raw(), ..CStruct::new() };
+        // SAFETY: the executable is alive.
+        unsafe { Ok(self.table().call(args)?.num_outputs) }
+    }
+
+    /// What the compiler counted.
+    ///
+    /// # Errors
+    /// If the plugin does not count.
+    pub fn memory(&self) -> Result<MemoryStats, PjrtError> {
+        let args = sys::ExecutableGetCompiledMemoryStatsArgs {
+            executable: self.raw.raw(),
+            // What an older plugin does not know of stays as it is.
+            total_allocation_bytes: i64::MIN,
+            ..CStruct::new()
+        };
+        // SAFETY: the executable is alive.
+        let stats = unsafe { self.table().call(args) }?;
+        let total = stats.total_allocation_bytes;
+        Ok(MemoryStats {
+            generated_code: stats.generated_code_size_in_bytes,
+            arguments: stats.argument_size_in_bytes,
+            outputs: stats.output_size_in_bytes,
+            aliased: stats.alias_size_in_bytes,
+            temporaries: stats.temp_size_in_bytes,
+            host_generated_code: stats.host_generated_code_size_in_bytes,
+            host_arguments: stats.host_argument_size_in_bytes,
+            host_outputs: stats.host_output_size_in_bytes,
+            host_aliased: stats.host_alias_size_in_bytes,
+            host_temporaries: stats.host_temp_size_in_bytes,
+            peak: stats.peak_memory_in_bytes,
+            total_allocation: (total != i64::MIN).then_some(total),
+        })
+    }
+
+    /// The program after all of the compiler's passes, and the name of its form; usually `hlo_with_config`, a
+    /// proto whose first field is the `HloModuleProto`.
+    ///
+    /// # Errors
+    /// If the plugin does not give it.
+    pub fn optimized_program(&self) -> Result<(String, Vec<u8>), PjrtError> {
+        let mut program: sys::Program = CStruct::new();
+        let args = || sys::ExecutableOptimizedProgramArgs { executable: self.raw.raw(), ..CStruct::new() };
+        // SAFETY: the executable is alive. The first call only asks for the size; the second one writes into a
+        // vector of that size. The format's name is the plugin's constant.
+        unsafe {
+            self.table().call(sys::ExecutableOptimizedProgramArgs { program: &mut program, ..args() })?;
+            let mut code = vec![0u8; program.code_size];
+            program.code = code.as_mut_ptr().cast::<c_char>();
+            self.table().call(sys::ExecutableOptimizedProgramArgs { program: &mut program, ..args() })?;
+            code.truncate(program.code_size);
+            Ok((text(program.format, program.format_size), code))
+        }
+    }
+
+    /// Bytes from which a client of the same plugin loads the program without compiling it.
+    ///
+    /// # Errors
+    /// If the plugin cannot.
+    pub fn serialize(&self) -> Result<Vec<u8>, PjrtError> {
+        let args = sys::ExecutableSerializeArgs { executable: self.raw.raw(), ..CStruct::new() };
+        // SAFETY: the executable is alive; the bytes are copied before the deleter, which is called once, frees
+        // them.
+        unsafe {
+            let args = self.table().call(args)?;
+            let copy = bytes(args.serialized_bytes, args.serialized_bytes_size);
+            if let Some(delete) = args.serialized_executable_deleter {
+                delete(args.serialized_executable);
+            }
+            Ok(copy)
+        }
+    }
+
+    fn table(&self) -> Table {
+        self.raw.plugin().table()
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable").field("name", &self.name().ok()).finish()
+    }
+}
+
+/// A compiled program on the devices of a client, ready to run.
+pub struct LoadedExecutable {
+    raw: Owned<sys::LoadedExecutable>,
+    info: Executable,
+    num_outputs: usize,
+    devices: Vec<i32>,
+    // Declared last, so that the client outlives the executable.
+    client: Arc<Shared>,
+}
+
+impl LoadedExecutable {
+    /// # Safety
+    /// As for [`Owned::new`]; `raw` is of `client`.
+    pub(super) unsafe fn new(
+        client: &Arc<Shared>,
+        call: &'static str,
+        raw: *mut sys::LoadedExecutable,
+    ) -> Result<Self, PjrtError> {
+        let table = client.table();
+        // SAFETY: the caller vouches for `raw`, which is alive from here on; the executable that it gives is
+        // ours, and its devices live as long as the client.
+        unsafe {
+            let raw = Owned::new(client.plugin(), call, raw)?;
+            let loaded = raw.raw();
+            let args = sys::LoadedExecutableGetExecutableArgs { loaded_executable: loaded, ..CStruct::new() };
+            let call = sys::LoadedExecutableGetExecutableArgs::CALL;
+            let info = Owned::new(client.plugin(), call, table.call(args)?.executable)?;
+            let info = Executable::new(info, None);
+            let args = sys::LoadedExecutableAddressableDevicesArgs { executable: loaded, ..CStruct::new() };
+            let args = table.call(args)?;
+            let devices = slice(args.addressable_devices, args.num_addressable_devices)
+                .iter()
+                .map(|&device| Device::id_of(table, device))
+                .collect::<Result<_, _>>()?;
+            Ok(Self { num_outputs: info.num_outputs()?, raw, info, devices, client: client.clone() })
+        }
+    }
+
+    /// The compiled program itself.
+    pub fn executable(&self) -> &Executable {
+        &self.info
+    }
+
+    /// The ids of the devices it runs on, in the order of argument lists.
+    pub fn device_ids(&self) -> &[i32] {
+        &self.devices
+    }
+
+    /// Runs once on every device and waits for all of them. `args` holds one list a device, each with all
+    /// arguments in the module's order, kept and donated alike on every device. The answer holds the results
+    /// likewise. Donated buffers are gone afterwards, also when the run fails.
+    ///
+    /// # Errors
+    /// If the lists do not match the devices or one another, or if the plugin fails on any device.
+    pub fn execute(&self, args: Vec<Vec<Arg<'_>>>) -> Result<Vec<Vec<Buffer>>, PjrtError> {
+        let kept = self.check(&args)?;
+        let inputs: Vec<Vec<*mut sys::Buffer>> =
+            args.iter().map(|list| list.iter().map(Arg::raw).collect()).collect();
+        let input_lists: Vec<*const *mut sys::Buffer> = inputs.iter().map(Vec::as_ptr).collect();
+        let mut outputs = vec![vec![ptr::null_mut::<sys::Buffer>(); self.num_outputs]; self.devices.len()];
+        let output_lists: Vec<*mut *mut sys::Buffer> =
+            outputs.iter_mut().map(|list| list.as_mut_ptr()).collect();
+        let mut events = vec![ptr::null_mut::<sys::Event>(); self.devices.len()];
+        let mut options = sys::ExecuteOptions {
+            non_donatable_input_indices: kept.as_ptr(),
+            num_non_donatable_input_indices: kept.len(),
+            ..CStruct::new()
+        };
+        let call = sys::LoadedExecutableExecuteArgs {
+            executable: self.raw.raw(),
+            options: &mut options,
+            argument_lists: input_lists.as_ptr(),
+            num_devices: self.devices.len(),
+            num_args: inputs.first().map_or(0, Vec::len),
+            output_lists: output_lists.as_ptr(),
+            device_complete_events: events.as_mut_ptr(),
+            ..CStruct::new()
+        };
+        // SAFETY: executable and argument buffers are alive, since `args` owns or borrows them until after the
+        // events; lists have the lengths given, and live until the call returns.
+        unsafe { self.client.table().call(call) }?;
+        self.collect(outputs, events)
+    }
+
+    /// The indices of the kept arguments, if all lists have them at the same places.
+    fn check(&self, args: &[Vec<Arg<'_>>]) -> Result<Vec<i64>, PjrtError> {
+        if args.len() != self.devices.len() {
+            return Err(PjrtError::DeviceCount { expected: self.devices.len(), found: args.len() });
+        }
+        let kept = |list: &Vec<Arg<'_>>| -> Vec<bool> {
+            list.iter().map(|arg| matches!(arg, Arg::Keep(_))).collect()
+        };
+        let first = args.first().map(kept).unwrap_or_default();
+        for (device, list) in args.iter().enumerate() {
+            if kept(list) != first {
+                return Err(PjrtError::UnevenArguments { device });
+            }
+            if list.iter().any(|arg| !Arc::ptr_eq(arg.buffer().client(), &self.client)) {
+                return Err(PjrtError::ForeignBuffer);
+            }
+        }
+        Ok((0..).zip(first).filter_map(|(index, kept)| kept.then_some(index)).collect())
+    }
+
+    /// Takes what an execution gave and waits for it.
+    fn collect(
+        &self,
+        outputs: Vec<Vec<*mut sys::Buffer>>,
+        events: Vec<*mut sys::Event>,
+    ) -> Result<Vec<Vec<Buffer>>, PjrtError> {
+        let call = sys::LoadedExecutableExecuteArgs::CALL;
+        // Every pointer is taken and every event waited for before an error leaves, so that nothing leaks and
+        // nothing runs on.
+        let finished: Vec<Result<(), PjrtError>> = events
+            .into_iter()
+            // SAFETY: the plugin gave the event, and it is ours.
+            .map(|event| unsafe { Event::new(self.client.plugin(), call, event) }?.wait())
+            .collect();
+        let adopt = |raw| {
+            // SAFETY: the plugin gave the buffer, and it is ours.
+            unsafe { Buffer::adopt(&self.client, call, raw) }
+        };
+        let outputs: Vec<Vec<Result<Buffer, PjrtError>>> =
+            outputs.into_iter().map(|list| list.into_iter().map(adopt).collect()).collect();
+        finished.into_iter().collect::<Result<(), _>>()?;
+        outputs.into_iter().map(|list| list.into_iter().collect()).collect()
+    }
+}
+
+impl fmt::Debug for LoadedExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedExecutable")
+            .field("executable", &self.info)
+            .field("devices", &self.devices)
+            .finish()
+    }
+}
+
+impl Arg<'_> {
+    fn buffer(&self) -> &Buffer {
+        match self {
+            Self::Keep(buffer) => buffer,
+            Self::Donate(buffer) => buffer,
+        }
+    }
+
+    fn raw(&self) -> *mut sys::Buffer {
+        self.buffer().raw()
+    }
+}

@@ -1,0 +1,111 @@
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::{
+    error::PjrtError,
+    plugin::Plugin,
+    sys::{self, CStruct, Call},
+};
+
+/// A kind of object that the plugin gives away and takes back through a destroy call.
+pub(super) trait Object: Sized {
+    type Destroy: Call;
+
+    fn destroy_args(object: *mut Self) -> Self::Destroy;
+}
+
+macro_rules! objects {
+    ($( $object:ident: $args:ident.$field:ident; )*) => {
+        $(
+            impl Object for sys::$object {
+                type Destroy = sys::$args;
+
+                fn destroy_args(object: *mut Self) -> Self::Destroy {
+                    sys::$args { $field: object, ..CStruct::new() }
+                }
+            }
+        )*
+    };
+}
+
+objects! {
+    Event: EventDestroyArgs.event;
+    Client: ClientDestroyArgs.client;
+    Buffer: BufferDestroyArgs.buffer;
+    Executable: ExecutableDestroyArgs.executable;
+    LoadedExecutable: LoadedExecutableDestroyArgs.executable;
+    TopologyDescription: TopologyDescriptionDestroyArgs.topology;
+}
+
+/// An object of the plugin that is ours to destroy. It keeps the plugin; what else it depends on is kept by
+/// the type around it, in a field declared after this one.
+pub(super) struct Owned<T: Object> {
+    raw: NonNull<T>,
+    plugin: Arc<Plugin>,
+}
+
+// SAFETY: PJRT's objects may be used and destroyed from any thread, several at once.
+unsafe impl<T: Object> Send for Owned<T> {}
+// SAFETY: as above.
+unsafe impl<T: Object> Sync for Owned<T> {}
+
+impl<T: Object> Owned<T> {
+    /// Takes what `call` gave.
+    ///
+    /// # Safety
+    /// `raw` is null, or a live object of `plugin` that nothing else destroys.
+    pub unsafe fn new(plugin: &Arc<Plugin>, call: &'static str, raw: *mut T) -> Result<Self, PjrtError> {
+        match NonNull::new(raw) {
+            Some(raw) => Ok(Self { raw, plugin: plugin.clone() }),
+            None => Err(PjrtError::Malformed { call, what: "no object".into() }),
+        }
+    }
+
+    /// The object, alive as long as `self`.
+    pub fn raw(&self) -> *mut T {
+        self.raw.as_ptr()
+    }
+
+    pub fn plugin(&self) -> &Arc<Plugin> {
+        &self.plugin
+    }
+}
+
+impl<T: Object> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: the object is alive and nothing uses it afterwards.
+        if let Err(error) = unsafe { self.plugin.table().call(T::destroy_args(self.raw.as_ptr())) } {
+            tracing::warn!(%error, "plugin failed to destroy an object");
+        }
+    }
+}
+
+/// Something that a device has yet to do.
+pub(super) struct Event(Owned<sys::Event>);
+
+impl Event {
+    /// # Safety
+    /// As for [`Owned::new`].
+    pub unsafe fn new(
+        plugin: &Arc<Plugin>,
+        call: &'static str,
+        raw: *mut sys::Event,
+    ) -> Result<Self, PjrtError> {
+        // SAFETY: the caller's promise is the same.
+        Ok(Self(unsafe { Owned::new(plugin, call, raw) }?))
+    }
+
+    /// Blocks until it is done and returns the error it ended with, if any.
+    pub fn wait(&self) -> Result<(), PjrtError> {
+        // SAFETY: the event is alive.
+        unsafe {
+            self.0
+                .plugin()
+                .table()
+                .call(sys::EventAwaitArgs { event: self.0.raw(), ..CStruct::new() })
+                .map(|_| ())
+        }
+    }
+}

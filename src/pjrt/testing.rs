@@ -1,0 +1,81 @@
+//! What tests of this and other modules share: the two CPU plugins, from the user's own store.
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{
+    Client, NamedValue, Plugin,
+    store::{Network, Silent, Store, package},
+};
+
+/// The CPU plugins that tests run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuBuild {
+    /// The one that users get.
+    Pinned,
+    /// One of the oldest API that hloom takes.
+    Api081,
+}
+
+impl CpuBuild {
+    /// Both.
+    pub const ALL: &[CpuBuild] = &[Self::Pinned, Self::Api081];
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::Pinned => "cpu",
+            Self::Api081 => "cpu-0.81",
+        }
+    }
+}
+
+/// The store in `$HLOOM_STORE`, else in `hloom` under the user's cache folder.
+///
+/// # Panics
+/// If none of the variables HLOOM_STORE, XDG_CACHE_HOME and HOME is set.
+pub fn store() -> Store {
+    let folder = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let root = folder("HLOOM_STORE")
+        .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("hloom")))
+        .or_else(|| Some(folder("HOME")?.join(".cache").join("hloom")))
+        .expect("HLOOM_STORE, XDG_CACHE_HOME or HOME must be set");
+    Store::at(root)
+}
+
+/// The file of a package, installed where it is missing.
+///
+/// # Panics
+/// If there is no such package, or it cannot be installed.
+pub fn package_file(key: &str) -> PathBuf {
+    let package = package(key).unwrap_or_else(|| panic!("no such package: {key}"));
+    store()
+        .ensure(package, Network::Allowed, &mut Silent)
+        .unwrap_or_else(|error| panic!("tests need the package {key}: {error}"))
+}
+
+/// The library of a CPU plugin, installed where it is missing.
+///
+/// # Panics
+/// If it cannot be installed.
+pub fn cpu_plugin_path(build: CpuBuild) -> PathBuf {
+    package_file(build.key())
+}
+
+/// A CPU plugin, loaded.
+///
+/// # Panics
+/// If it cannot be installed or loaded.
+pub fn cpu_plugin(build: CpuBuild) -> Arc<Plugin> {
+    let path = cpu_plugin_path(build);
+    Plugin::load(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A client of a CPU plugin with a number of devices.
+///
+/// # Panics
+/// If it cannot be installed, loaded or started.
+pub fn cpu_client(build: CpuBuild, devices: i64) -> Client {
+    Client::create(cpu_plugin(build), &[("cpu_device_count", NamedValue::Int64(devices))])
+        .unwrap_or_else(|error| panic!("{error}"))
+}
