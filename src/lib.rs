@@ -49,3 +49,5 @@ pub mod templates;
 pub mod autodiff;
 
 pub mod pjrt;
+
+pub mod weights;

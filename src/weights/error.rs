@@ -1,0 +1,127 @@
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
+
+use crate::base::{DType, Findings};
+
+/// Why model files could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// The operating system refused.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried: `open`, `map`, `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The path is neither kind of model.
+    #[error("expected a Hugging Face folder or a GGUF file, found neither: {}", .0.display())]
+    NotAModel(PathBuf),
+    /// A folder lacks a file that it must hold.
+    #[error("no {file} in folder: {}", folder.display())]
+    MissingFile {
+        /// The folder.
+        folder: PathBuf,
+        /// The file name, or the alternatives.
+        file: &'static str,
+    },
+    /// A JSON file does not parse, or lacks a field.
+    #[error("malformed JSON in {}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser found, with line and column.
+        source: serde_json::Error,
+    },
+    /// A file ends before what its header promises.
+    #[error("{} is cut short: expected {expected} bytes, found {found}", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes the header asks for, itself included.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// A header contradicts itself or its format.
+    #[error("malformed header in {}: {problem}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A tensor's entry or its use is wrong.
+    #[error("{}: tensor `{name}`: {problem}", path.display())]
+    Tensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor, as the file names it.
+        name: String,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// No file of the checkpoint holds the tensor.
+    #[error("no tensor `{name}` in {}", path.display())]
+    NoSuchTensor {
+        /// The checkpoint.
+        path: PathBuf,
+        /// The Hugging Face name asked for.
+        name: String,
+    },
+    /// A setting is missing, of the wrong kind, or asks for what is not supported.
+    #[error("{}: `{key}`: {problem}", path.display())]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The JSON field or GGUF key.
+        key: String,
+        /// What was found and what was expected.
+        problem: String,
+        /// What works instead.
+        hint: Option<&'static str>,
+    },
+    /// Weights convert to three types only.
+    #[error("weights cannot be read as {0}: expected f32, bf16 or f16")]
+    TargetType(DType),
+    /// Several problems of one check.
+    #[error(transparent)]
+    Problems(#[from] Findings),
+}
+
+impl WeightsError {
+    /// What the user can do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::MissingFile { file, .. } if file.starts_with("adapter_") => {
+                "an adapter folder holds adapter_config.json and adapter_model.safetensors"
+            }
+            Self::NotAModel(_) | Self::MissingFile { .. } => {
+                "a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
+                 model.safetensors.index.json with its shards"
+            }
+            Self::Truncated { .. } => "download or copy the file again",
+            Self::Setting { hint, .. } => (*hint)?,
+            Self::Io { source, .. }
+                if matches!(
+                    source.kind(),
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+                ) =>
+            {
+                "free some space, or write to another disk; what was there before is unchanged"
+            }
+            Self::Io { .. }
+            | Self::Json { .. }
+            | Self::Header { .. }
+            | Self::Tensor { .. }
+            | Self::NoSuchTensor { .. }
+            | Self::TargetType(_)
+            | Self::Problems(_) => return None,
+        };
+        Some(hint.to_owned())
+    }
+}

@@ -1,0 +1,136 @@
+use super::metadata::Entry;
+
+/// Values of all metadata together; the largest vocabularies take a fiftieth.
+const MAX_VALUES: usize = 1 << 24;
+
+/// Why a header does not parse; the caller adds the file.
+#[derive(Debug, PartialEq)]
+pub(super) enum Fault {
+    /// The file ends inside the header, which goes on at least to this byte.
+    Ends(u64),
+    /// What is wrong, and where.
+    Bad(String),
+}
+
+/// Reads a header front to back; every length is held against the bytes left before it is used.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    values_left: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0, values_left: MAX_VALUES }
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    pub fn u32(&mut self) -> Result<u32, Fault> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub fn u64(&mut self) -> Result<u64, Fault> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A number of things that take at least `smallest` bytes each.
+    pub fn count(&mut self, smallest: usize) -> Result<usize, Fault> {
+        let count = self.u64()?;
+        let needed = count.saturating_mul(smallest as u64);
+        if needed > (self.bytes.len() - self.position) as u64 {
+            return Err(Fault::Ends((self.position as u64).saturating_add(needed)));
+        }
+        Ok(count as usize)
+    }
+
+    pub fn string(&mut self) -> Result<String, Fault> {
+        let start = self.position;
+        let length = self.count(1)?;
+        let text = std::str::from_utf8(self.take(length)?);
+        text.map(str::to_owned).map_err(|_| Fault::Bad(format!("expected UTF-8 text at byte {start}")))
+    }
+
+    /// A metadata value: its type number, then its content.
+    pub fn value(&mut self) -> Result<Entry, Fault> {
+        let kind = self.u32()?;
+        self.value_of(kind)
+    }
+
+    fn value_of(&mut self, kind: u32) -> Result<Entry, Fault> {
+        let Some(left) = self.values_left.checked_sub(1) else {
+            return Err(Fault::Bad(format!("expected at most {MAX_VALUES} metadata values, found more")));
+        };
+        self.values_left = left;
+        Ok(match kind {
+            0 => Entry::Integer(self.array::<1>()?[0].into()),
+            1 => Entry::Integer(i8::from_le_bytes(self.array()?).into()),
+            2 => Entry::Integer(u16::from_le_bytes(self.array()?).into()),
+            3 => Entry::Integer(i16::from_le_bytes(self.array()?).into()),
+            4 => Entry::Integer(self.u32()?.into()),
+            5 => Entry::Integer(i32::from_le_bytes(self.array()?).into()),
+            6 => Entry::Float(widen(f32::from_le_bytes(self.array()?))),
+            7 => self.bool()?,
+            8 => Entry::Text(self.string()?),
+            9 => self.list()?,
+            10 => Entry::Integer(self.u64()?.into()),
+            11 => Entry::Integer(i64::from_le_bytes(self.array()?).into()),
+            12 => Entry::Float(f64::from_le_bytes(self.array()?)),
+            _ => {
+                return Err(Fault::Bad(format!(
+                    "unknown metadata type at byte {}: {kind}",
+                    self.position - 4
+                )));
+            }
+        })
+    }
+
+    fn bool(&mut self) -> Result<Entry, Fault> {
+        match self.array::<1>()?[0] {
+            0 => Ok(Entry::Bool(false)),
+            1 => Ok(Entry::Bool(true)),
+            other => {
+                Err(Fault::Bad(format!("expected a boolean at byte {}, found {other}", self.position - 1)))
+            }
+        }
+    }
+
+    fn list(&mut self) -> Result<Entry, Fault> {
+        let kind = self.u32()?;
+        let smallest = match kind {
+            2 | 3 => 2,
+            4..=6 => 4,
+            8 | 10..=12 => 8,
+            9 => {
+                return Err(Fault::Bad(format!(
+                    "lists of lists are not supported, found one at byte {}",
+                    self.position
+                )));
+            }
+            _ => 1,
+        };
+        let count = self.count(smallest)?;
+        (0..count).map(|_| self.value_of(kind)).collect::<Result<_, _>>().map(Entry::List)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'a [u8], Fault> {
+        let ends = Fault::Ends((self.position as u64).saturating_add(n as u64));
+        let taken = self.bytes.get(self.position..).and_then(|rest| rest.get(..n)).ok_or(ends)?;
+        self.position += n;
+        Ok(taken)
+    }
+}
+
+/// The float64 that prints as the float32 does: a converter's 1e-5 comes back as 1e-5.
+fn widen(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
+}

@@ -1,0 +1,189 @@
+//! Llama's GGUF names and keys, as Hugging Face has them.
+//! Source: `MODEL_TENSORS` and `Keys` of `gguf-py/gguf/constants.py`, `LlamaModel` of `convert_hf_to_gguf.py`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        TensorInfo, WeightsError,
+        tensor::{MappedTensor, RowOrder},
+    },
+    metadata::{Entry, Metadata},
+    rope,
+};
+
+type Tensors = BTreeMap<String, MappedTensor>;
+
+const OUTSIDE_LAYERS: &[(&str, &str)] =
+    &[("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
+
+const IN_LAYERS: &[(&str, &str)] = &[
+    ("attn_norm", "input_layernorm"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("attn_output", "self_attn.o_proj"),
+    ("ffn_norm", "post_attention_layernorm"),
+    ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_up", "mlp.up_proj"),
+    ("ffn_down", "mlp.down_proj"),
+];
+
+/// Keys of other models that share the architecture's name; any value but zero changes the mathematics.
+const UNSUPPORTED: &[&str] = &[
+    "llama.expert_count",
+    "llama.attention.scale",
+    "llama.attention.clamp_kqv",
+    "llama.attention.sliding_window",
+    "llama.embedding_scale",
+    "llama.residual_scale",
+    "llama.logit_scale",
+];
+
+/// Refuses what is not a whole, plain Llama.
+pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError> {
+    let key = "general.architecture";
+    let architecture = metadata.required(key, metadata.text(key)?)?;
+    if architecture != "llama" {
+        return Err(metadata.wrong(key, format!("expected llama, found {architecture}")));
+    }
+    if let Some(n_files @ 2..) = metadata.size("split.count")? {
+        return Err(
+            metadata.wrong("split.count", format!("expected a whole model, found one of {n_files} files"))
+        );
+    }
+    let set = |key: &&&str| {
+        !matches!(metadata.values.get(**key), None | Some(Entry::Integer(0) | Entry::Float(0.0)))
+    };
+    match UNSUPPORTED.iter().find(set) {
+        Some(key) => Err(metadata.wrong(key, "not a plain Llama: this setting is not supported")),
+        None => Ok(()),
+    }
+}
+
+/// Renames the tensors. A name that is not Llama's stays as it is, for the check against the model to find.
+pub(super) fn hf_tensors(metadata: &Metadata, tensors: &Tensors) -> Result<Tensors, WeightsError> {
+    let mut renamed = Tensors::new();
+    for (name, tensor) in tensors.iter().filter(|(name, _)| *name != rope::FACTORS) {
+        let wrong =
+            |problem| WeightsError::Tensor { path: metadata.path.clone(), name: name.clone(), problem };
+        let (hf, rows) = match hf_name(name) {
+            Some(hf) => (hf.clone(), row_order(metadata, &hf, &tensor.info)?),
+            None => (name.clone(), RowOrder::Same),
+        };
+        if renamed.insert(hf.clone(), MappedTensor { rows, ..tensor.clone() }).is_some() {
+            return Err(wrong(format!("another tensor has the same Hugging Face name: {hf}")));
+        }
+    }
+    Ok(renamed)
+}
+
+fn hf_name(name: &str) -> Option<String> {
+    let (stem, suffix) = name.rsplit_once('.')?;
+    if !matches!(suffix, "weight" | "bias") {
+        return None;
+    }
+    let find = |table: &[(&str, &'static str)], stem| {
+        table.iter().find(|(gguf, _)| *gguf == stem).map(|(_, hf)| *hf)
+    };
+    if let Some(rest) = stem.strip_prefix("blk.") {
+        let (layer, part) = rest.split_once('.')?;
+        let layer: u32 = layer.parse().ok()?;
+        return Some(format!("model.layers.{layer}.{}.{suffix}", find(IN_LAYERS, part)?));
+    }
+    Some(format!("{}.{suffix}", find(OUTSIDE_LAYERS, stem)?))
+}
+
+/// The converter interleaves the two halves of each query and key head, as ggml's rotary embedding pairs them.
+fn row_order(metadata: &Metadata, hf_name: &str, info: &TensorInfo) -> Result<RowOrder, WeightsError> {
+    let (n_heads, n_kv_heads) = heads(metadata)?;
+    let n_heads = match hf_name {
+        name if name.contains(".self_attn.q_proj.") => n_heads,
+        name if name.contains(".self_attn.k_proj.") => n_kv_heads,
+        _ => return Ok(RowOrder::Same),
+    };
+    match info.dims.first() {
+        Some(&rows) if rows > 0 && rows.is_multiple_of(2 * n_heads) => {
+            Ok(RowOrder::Interleaved { head_dim: rows / n_heads })
+        }
+        _ => Err(WeightsError::Tensor {
+            path: metadata.path.clone(),
+            name: hf_name.to_owned(),
+            problem: format!("expected {n_heads} heads of an even size, found shape {:?}", info.dims),
+        }),
+    }
+}
+
+/// Query heads, and key and value heads.
+fn heads(metadata: &Metadata) -> Result<(usize, usize), WeightsError> {
+    let key = "llama.attention.head_count";
+    let n_heads = metadata.required(key, metadata.size(key)?)?;
+    let n_kv_heads = metadata.size("llama.attention.head_count_kv")?.unwrap_or(n_heads);
+    match (n_heads, n_kv_heads) {
+        (0, _) => Err(metadata.wrong(key, "expected at least one head, found 0")),
+        (_, 0) => Err(metadata.wrong("llama.attention.head_count_kv", "expected at least one head, found 0")),
+        heads => Ok(heads),
+    }
+}
+
+/// `LlamaConfig` as config.json would have it.
+pub(super) fn config(metadata: &Metadata, tensors: &Tensors) -> Result<Value, WeightsError> {
+    let size = |key: &str| metadata.required(key, metadata.size(key)?);
+    let (n_heads, n_kv_heads) = heads(metadata)?;
+    let hidden = size("llama.embedding_length")?;
+    let head_dim = metadata.size("llama.attention.key_length")?.unwrap_or(hidden / n_heads);
+    for key in ["llama.attention.value_length", "llama.rope.dimension_count"] {
+        if let Some(found) = metadata.size(key)?.filter(|&found| found != head_dim) {
+            return Err(metadata.wrong(key, format!("expected the head size {head_dim}, found {found}")));
+        }
+    }
+    let norm_key = "llama.attention.layer_norm_rms_epsilon";
+    let rope_theta = metadata.float("llama.rope.freq_base")?.unwrap_or(10000.0);
+    let tokens = metadata.texts("tokenizer.ggml.tokens")?;
+    let vocab_key = "llama.vocab_size";
+    let vocab = metadata.size(vocab_key)?.or(tokens.map(|tokens| tokens.len()));
+    let max_positions = size("llama.context_length")?;
+    let id = |key| metadata.size(key);
+    Ok(json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "intermediate_size": size("llama.feed_forward_length")?,
+        "num_hidden_layers": size("llama.block_count")?,
+        "num_attention_heads": n_heads,
+        "num_key_value_heads": n_kv_heads,
+        "head_dim": head_dim,
+        "rms_norm_eps": metadata.required(norm_key, metadata.float(norm_key)?)?,
+        "rope_theta": rope_theta,
+        "rope_scaling": rope::scaling(metadata, tensors, head_dim, rope_theta)?,
+        "max_position_embeddings": max_positions,
+        "vocab_size": metadata.required(vocab_key, vocab)?,
+        "tie_word_embeddings": !tensors.contains_key("output.weight"),
+        "attention_bias": tensors.contains_key("blk.0.attn_q.bias"),
+        "mlp_bias": tensors.contains_key("blk.0.ffn_gate.bias"),
+        "bos_token_id": id("tokenizer.ggml.bos_token_id")?,
+        "eos_token_id": id("tokenizer.ggml.eos_token_id")?,
+        "pad_token_id": id("tokenizer.ggml.padding_token_id")?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_translate_and_strange_ones_do_not() {
+        let check = |name: &str, expect: Option<&str>| assert_eq!(hf_name(name).as_deref(), expect, "{name}");
+        check("token_embd.weight", Some("model.embed_tokens.weight"));
+        check("output.weight", Some("lm_head.weight"));
+        check("output_norm.weight", Some("model.norm.weight"));
+        check("blk.11.attn_q.bias", Some("model.layers.11.self_attn.q_proj.bias"));
+        check("blk.0.ffn_norm.weight", Some("model.layers.0.post_attention_layernorm.weight"));
+        check("blk.0.ffn_gate_inp.weight", None);
+        check("blk.x.attn_q.weight", None);
+        check("output.scale", None);
+    }
+}

@@ -1,0 +1,129 @@
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::super::WeightsError;
+
+/// A metadata value; integers of every width in one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Entry {
+    Integer(i128),
+    Float(f64),
+    Bool(bool),
+    Text(String),
+    List(Vec<Entry>),
+}
+
+impl Entry {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Bool(_) => "a boolean",
+            Self::Text(_) => "a text",
+            Self::List(_) => "a list",
+        }
+    }
+
+    pub fn integer(&self) -> Option<i128> {
+        match self {
+            Self::Integer(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The key-value part of a header, with the file for errors. Every getter gives `None` for a key that is not there
+/// and an error for a value of another kind.
+#[derive(Clone, Debug)]
+pub(super) struct Metadata {
+    pub path: PathBuf,
+    pub values: BTreeMap<String, Entry>,
+}
+
+impl Metadata {
+    pub fn new(path: &Path, values: BTreeMap<String, Entry>) -> Self {
+        Self { path: path.to_owned(), values }
+    }
+
+    /// A size, count or id.
+    pub fn size(&self, key: &str) -> Result<Option<usize>, WeightsError> {
+        self.get(key, "an integer from 0 on", |entry| entry.integer().and_then(|n| u32::try_from(n).ok()))
+            .map(|n| n.map(|n| n as usize))
+    }
+
+    pub fn float(&self, key: &str) -> Result<Option<f64>, WeightsError> {
+        self.get(key, "a finite float", |entry| match entry {
+            Entry::Float(value) if value.is_finite() => Some(*value),
+            _ => None,
+        })
+    }
+
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, WeightsError> {
+        self.get(key, "a boolean", |entry| match entry {
+            Entry::Bool(value) => Some(*value),
+            _ => None,
+        })
+    }
+
+    pub fn text(&self, key: &str) -> Result<Option<&str>, WeightsError> {
+        self.get(key, "a text", Entry::text)
+    }
+
+    pub fn texts(&self, key: &str) -> Result<Option<Vec<&str>>, WeightsError> {
+        self.get(key, "a list of texts", |entry| match entry {
+            Entry::List(list) => list.iter().map(Entry::text).collect(),
+            _ => None,
+        })
+    }
+
+    pub fn integers(&self, key: &str) -> Result<Option<Vec<i128>>, WeightsError> {
+        self.get(key, "a list of integers", |entry| match entry {
+            Entry::List(list) => list.iter().map(Entry::integer).collect(),
+            _ => None,
+        })
+    }
+
+    /// What a getter gave, or the error that the key is missing.
+    pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, WeightsError> {
+        value.ok_or_else(|| self.wrong(key, "missing"))
+    }
+
+    /// An error about a key.
+    pub fn wrong(&self, key: &str, problem: impl Into<String>) -> WeightsError {
+        WeightsError::Setting {
+            path: self.path.clone(),
+            key: key.to_owned(),
+            problem: problem.into(),
+            hint: None,
+        }
+    }
+
+    fn get<'a, T>(
+        &'a self,
+        key: &str,
+        expected: &str,
+        convert: impl Fn(&'a Entry) -> Option<T>,
+    ) -> Result<Option<T>, WeightsError> {
+        let Some(entry) = self.values.get(key) else { return Ok(None) };
+        match convert(entry) {
+            Some(value) => Ok(Some(value)),
+            None => {
+                let found = match entry {
+                    Entry::Integer(n) => n.to_string(),
+                    Entry::Float(value) => value.to_string(),
+                    other => other.kind().to_owned(),
+                };
+                Err(self.wrong(key, format!("expected {expected}, found {found}")))
+            }
+        }
+    }
+}

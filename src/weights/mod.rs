@@ -1,0 +1,33 @@
+//! Layer 2: model files on disk, read and written.
+//!
+//! [`ModelFiles`] is what a model path gives, a Hugging Face folder or a GGUF file, in Hugging Face's own formats.
+//! [`Checkpoint`] holds its tensors, mapped: [`Checkpoint::read`] converts any box of one straight from the file.
+//! Nothing a file says is believed before it is checked, and nothing half-written is ever left on disk.
+
+mod error;
+
+mod mapping;
+mod stored;
+mod tensor;
+
+mod safetensors;
+
+mod folder;
+mod gguf;
+
+mod checkpoint;
+mod model_files;
+
+mod peft;
+
+mod atomic;
+mod json;
+
+pub use atomic::remove_leftovers;
+pub use checkpoint::Checkpoint;
+pub use error::WeightsError;
+pub use model_files::ModelFiles;
+pub use peft::{Adapter, AdapterConfig, Patterns, Targets, read_adapter, write_adapter};
+pub use safetensors::{read_safetensors, write_safetensors};
+pub use stored::StoredType;
+pub use tensor::TensorInfo;

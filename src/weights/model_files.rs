@@ -1,0 +1,188 @@
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    Checkpoint, WeightsError,
+    gguf::Gguf,
+    json::{read_json, read_text},
+};
+
+const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const CHAT_TEMPLATE: &str = "chat_template.jinja";
+
+/// What a model path gives, in Hugging Face's formats, be it a Hugging Face folder or a GGUF file.
+#[derive(Clone, Debug)]
+pub struct ModelFiles {
+    path: PathBuf,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Folder,
+    Gguf(Gguf),
+}
+
+impl ModelFiles {
+    /// Recognises a folder that holds a config.json, or a GGUF file of a Llama.
+    ///
+    /// # Errors
+    /// If the path is neither, or the GGUF header is wrong.
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+        let source = if path.is_dir() {
+            require(path, CONFIG)?;
+            Source::Folder
+        } else if Gguf::is_at(path)? {
+            Source::Gguf(Gguf::open(path)?)
+        } else {
+            return Err(WeightsError::NotAModel(path.to_owned()));
+        };
+        Ok(Self { path: path.to_owned(), source })
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The model's config.json.
+    ///
+    /// # Errors
+    /// If the file is malformed, or GGUF metadata is missing or says what no Llama config can.
+    pub fn config(&self) -> Result<Value, WeightsError> {
+        match &self.source {
+            Source::Folder => read_json(&self.path.join(CONFIG)),
+            Source::Gguf(gguf) => gguf.config(),
+        }
+    }
+
+    /// The text of the model's tokenizer.json.
+    ///
+    /// # Errors
+    /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
+    pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
+        match &self.source {
+            Source::Folder => read_text(&require(&self.path, TOKENIZER)?),
+            Source::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
+        }
+    }
+
+    /// The model's tokenizer_config.json; an empty object if the folder has none.
+    ///
+    /// # Errors
+    /// If the file is malformed.
+    pub fn tokenizer_config(&self) -> Result<Value, WeightsError> {
+        match &self.source {
+            Source::Folder => {
+                let path = self.path.join(TOKENIZER_CONFIG);
+                if path.exists() { read_json(&path) } else { Ok(Value::Object(Default::default())) }
+            }
+            Source::Gguf(gguf) => gguf.tokenizer_config(),
+        }
+    }
+
+    /// The chat template: chat_template.jinja if there is one, else the one in tokenizer_config.json (of several, the
+    /// one named `default`).
+    ///
+    /// # Errors
+    /// If a file cannot be read, or holds something else under that name.
+    pub fn chat_template(&self) -> Result<Option<String>, WeightsError> {
+        let jinja = self.path.join(CHAT_TEMPLATE);
+        if jinja.is_file() {
+            let text = String::from_utf8(read_text(&jinja)?);
+            return text.map(Some).map_err(|_| self.not_a_template(&jinja, "expected UTF-8 text"));
+        }
+        let config = self.tokenizer_config()?;
+        let template = match config.get("chat_template") {
+            Some(Value::Array(several)) => {
+                several.iter().find(|one| one["name"] == "default").map(|default| &default["template"])
+            }
+            other => other,
+        };
+        match template {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(template)) => Ok(Some(template.clone())),
+            Some(_) => Err(self.not_a_template(&self.path.join(TOKENIZER_CONFIG), "expected a text")),
+        }
+    }
+
+    /// The model's tensors.
+    ///
+    /// # Errors
+    /// Like [`Checkpoint::open`].
+    pub fn checkpoint(&self) -> Result<Checkpoint, WeightsError> {
+        match &self.source {
+            Source::Folder => Checkpoint::open(&self.path),
+            Source::Gguf(gguf) => Ok(Checkpoint::new(&self.path, gguf.tensors()?)),
+        }
+    }
+
+    fn not_a_template(&self, path: &Path, problem: &str) -> WeightsError {
+        let (path, key) = (path.to_owned(), "chat_template".to_owned());
+        WeightsError::Setting { path, key, problem: problem.to_owned(), hint: None }
+    }
+}
+
+fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
+    let path = folder.join(file);
+    if path.is_file() { Ok(path) } else { Err(WeightsError::MissingFile { folder: folder.to_owned(), file }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+        folder
+    }
+
+    #[test]
+    fn json_may_begin_with_a_byte_order_mark() {
+        let folder = folder(&[(CONFIG, "\u{feff}{\"hidden_size\": 4}"), (TOKENIZER, "\u{feff}{}")]);
+        let files = ModelFiles::open(folder.path()).unwrap();
+        assert_eq!(files.config().unwrap()["hidden_size"], 4);
+        assert_eq!(files.tokenizer_json().unwrap(), b"{}");
+        assert_eq!(files.tokenizer_config().unwrap(), serde_json::json!({}));
+        assert_eq!(files.chat_template().unwrap(), None);
+    }
+
+    #[test]
+    fn the_separate_chat_template_wins() {
+        let check = |files: &[(&str, &str)], expect: Option<&str>| {
+            let folder = folder(&[&[(CONFIG, "{}")], files].concat());
+            let template = ModelFiles::open(folder.path()).unwrap().chat_template().unwrap();
+            assert_eq!(template.as_deref(), expect);
+        };
+        let inside = (TOKENIZER_CONFIG, r#"{"chat_template": "inside"}"#);
+        check(&[inside], Some("inside"));
+        check(&[inside, (CHAT_TEMPLATE, "beside")], Some("beside"));
+        let several = r#"{"chat_template": [{"name": "tools", "template": "t"}, {"name": "default", "template": "d"}]}"#;
+        check(&[(TOKENIZER_CONFIG, several)], Some("d"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let empty = folder(&[]);
+        let error = ModelFiles::open(empty.path()).unwrap_err();
+        assert_eq!(error.to_string(), format!("no config.json in folder: {}", empty.path().display()));
+        let bare = folder(&[(CONFIG, "{"), ("weights.bin", "PK")]);
+        let files = ModelFiles::open(bare.path()).unwrap();
+        let config = bare.path().join(CONFIG);
+        assert_eq!(
+            files.config().unwrap_err().to_string(),
+            format!("malformed JSON in {}", config.display())
+        );
+        assert!(files.tokenizer_json().unwrap_err().to_string().starts_with("no tokenizer.json in folder: "));
+        let strange = ModelFiles::open(&bare.path().join("weights.bin")).unwrap_err();
+        assert!(
+            strange.to_string().starts_with("expected a Hugging Face folder or a GGUF file, found neither: ")
+        );
+    }
+}

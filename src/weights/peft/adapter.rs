@@ -1,0 +1,179 @@
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{Checkpoint, WeightsError, atomic::Pending, json::read_json, safetensors},
+    AdapterConfig,
+};
+use crate::base::{DType, Finding, Findings, Literal, Place};
+
+const CONFIG: &str = "adapter_config.json";
+const TENSORS: &str = "adapter_model.safetensors";
+const A: &str = ".lora_A.weight";
+const B: &str = ".lora_B.weight";
+const PREFIX: &str = "base_model.model.";
+
+/// A low-rank adapter under PEFT's names, all of it in float32.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapter {
+    /// Ranks, scales and targets.
+    pub config: AdapterConfig,
+    /// `base_model.model.` + module path + `.lora_A.weight` of `[r, in]` and `.lora_B.weight` of `[out, r]`, in pairs.
+    pub tensors: BTreeMap<String, Literal>,
+}
+
+/// Reads the adapter in a folder; its tensors are widened to float32.
+///
+/// # Errors
+/// If a file is missing or malformed, the config asks for what is not supported, or the tensors are not pairs of
+/// matrices that agree on their rank, which is the config's unless that has a rank pattern.
+pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
+    let path = |file: &'static str| {
+        let path = folder.join(file);
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(WeightsError::MissingFile { folder: folder.to_owned(), file })
+        }
+    };
+    let (config_path, tensors_path) = (path(CONFIG)?, path(TENSORS)?);
+    let config = AdapterConfig::from_json(&config_path, read_json::<Value>(&config_path)?)?;
+    let checkpoint = Checkpoint::open(&tensors_path)?;
+    let tensor = |name: &str| Ok((name.to_owned(), checkpoint.literal(name, DType::F32)?));
+    let tensors = checkpoint.names().map(tensor).collect::<Result<_, WeightsError>>()?;
+    let adapter = Adapter { config, tensors };
+    check_pairs(&tensors_path, &adapter)?;
+    Ok(adapter)
+}
+
+/// Writes an adapter that PEFT loads into `folder`, which is made if it is not there. Neither file is replaced before
+/// both are safe on disk.
+///
+/// # Errors
+/// If a file cannot be written, or the tensors are not float32 pairs such as [`read_adapter`] accepts.
+pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsError> {
+    let (config_path, tensors_path) = (folder.join(CONFIG), folder.join(TENSORS));
+    check_pairs(&tensors_path, adapter)?;
+    fs::create_dir_all(folder).map_err(|source| WeightsError::Io {
+        action: "create",
+        path: folder.to_owned(),
+        source,
+    })?;
+    let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
+    let tensors = safetensors::pending(&tensors_path, &adapter.tensors, &metadata)?;
+    let mut config = json!(adapter.config);
+    // What loads the adapter only to use it must not find it trainable.
+    config["inference_mode"] = json!(true);
+    let config = Pending::write(&config_path, |out| writeln!(out, "{config:#}"))?;
+    tensors.commit()?;
+    config.commit()
+}
+
+fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(), WeightsError> {
+    let mut findings = Findings::default();
+    let mut find = |name: &str, problem: String| {
+        findings.push(Finding::new(Place::file(path.display().to_string()).at(name), problem));
+    };
+    for (name, tensor) in tensors {
+        let Some(partner) = partner(name) else {
+            find(name, format!("expected {PREFIX}MODULE{A} or {B}, found another name"));
+            continue;
+        };
+        let shape = tensor.shape();
+        if shape.dtype != DType::F32 || shape.rank() != 2 {
+            find(name, format!("expected a float32 matrix, found {shape}"));
+            continue;
+        }
+        let Some(other) = tensors.get(&partner) else {
+            find(name, format!("its other half is missing: {partner}"));
+            continue;
+        };
+        if name.ends_with(B) {
+            continue;
+        }
+        let rank = shape.dims[0];
+        if other.shape().rank() == 2 && other.shape().dims[1] != rank {
+            find(name, format!("expected [r, in] beside [out, r], found {shape} beside {}", other.shape()));
+        } else if config.rank_pattern.0.is_empty() && config.r != rank {
+            find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
+        }
+    }
+    findings.into_result(()).map_err(WeightsError::from)
+}
+
+/// The name of the other half; `None` if `name` is not half of an adapter.
+fn partner(name: &str) -> Option<String> {
+    name.strip_prefix(PREFIX)?;
+    let to_b = name.strip_suffix(A).map(|module| format!("{module}{B}"));
+    to_b.or_else(|| name.strip_suffix(B).map(|module| format!("{module}{A}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Patterns, Targets},
+        *,
+    };
+    use crate::base::ArrayShape;
+
+    fn adapter() -> Adapter {
+        let targets = Targets::Names(vec!["q_proj".to_owned()]);
+        let alpha_pattern = Patterns(vec![("z".to_owned(), 1.5), ("a".to_owned(), 3.0)]);
+        let name = |half: &str| format!("base_model.model.model.layers.0.self_attn.q_proj{half}");
+        Adapter {
+            config: AdapterConfig { alpha_pattern, ..AdapterConfig::new(2, 4.0, targets) },
+            tensors: BTreeMap::from([
+                (name(A), Literal::f32s([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
+                (name(B), Literal::f32s([4, 2], &[0.5; 8])),
+            ]),
+        }
+    }
+
+    #[test]
+    fn an_adapter_reads_back_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("new");
+        write_adapter(&folder, &adapter()).unwrap();
+        assert_eq!(read_adapter(&folder).unwrap(), adapter());
+        let mut files: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        files.sort();
+        assert_eq!(files, [CONFIG, TENSORS]);
+        let config = fs::read_to_string(folder.join(CONFIG)).unwrap();
+        assert!(config.contains("\"lora_alpha\": 4,"), "{config}");
+        assert!(config.contains("\"inference_mode\": true"), "{config}");
+    }
+
+    #[test]
+    fn halves_that_do_not_fit_are_refused() {
+        let check = |change: fn(&mut BTreeMap<String, Literal>), expect: &str| {
+            let mut adapter = adapter();
+            change(&mut adapter.tensors);
+            let folder = tempfile::tempdir().unwrap();
+            let error = write_adapter(folder.path(), &adapter).unwrap_err().to_string();
+            let place = format!("{}: `base_model.model.", folder.path().join(TENSORS).display());
+            assert_eq!(error.replace(&place, ""), expect);
+        };
+        check(
+            |tensors| drop(tensors.pop_last()),
+            "model.layers.0.self_attn.q_proj.lora_A.weight`: its other half is missing: \
+             base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
+        );
+        check(
+            |tensors| *tensors.values_mut().next().unwrap() = Literal::f32s([1, 3], &[0.0; 3]),
+            "model.layers.0.self_attn.q_proj.lora_A.weight`: expected [r, in] beside [out, r], \
+             found f32[1,3] beside f32[4,2]",
+        );
+        check(
+            |tensors| {
+                *tensors.values_mut().next().unwrap() = Literal::zeros(ArrayShape::new(DType::F32, [3]))
+            },
+            "model.layers.0.self_attn.q_proj.lora_A.weight`: expected a float32 matrix, found f32[3]",
+        );
+        check(
+            |tensors| drop(tensors.insert("base_model.model.x".into(), Literal::f32s([1], &[0.0]))),
+            "x`: expected base_model.model.MODULE.lora_A.weight or .lora_B.weight, found another name",
+        );
+    }
+}

@@ -1,0 +1,227 @@
+use std::{collections::BTreeMap, fmt, ops::Range, path::Path};
+
+use safetensors::Dtype;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IntoDeserializer, MapAccess, Visitor, value},
+};
+
+use super::super::WeightsError;
+
+/// The header key that names no tensor.
+pub(super) const METADATA: &str = "__metadata__";
+
+/// As the reference implementation has it.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// A tensor whose bytes are known to lie in the file and to be as many as its shape takes.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub dtype: String,
+    pub dims: Vec<usize>,
+    /// From the start of the file.
+    pub bytes: Range<usize>,
+}
+
+/// Reads the header of `file` and checks everything it claims: that names are unique and the tensors tile the rest of
+/// the file, with neither overlap nor hole. A type that no tensor library knows is left for the reader to refuse.
+pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked>, WeightsError> {
+    let bad = |problem| WeightsError::Header { path: path.to_owned(), problem };
+    let cut =
+        |expected| WeightsError::Truncated { path: path.to_owned(), expected, found: file.len() as u64 };
+    let (length, rest) = file.split_first_chunk::<8>().ok_or_else(|| cut(8))?;
+    let length = u64::from_le_bytes(*length);
+    if length > MAX_HEADER {
+        return Err(bad(format!(
+            "expected a header of at most {MAX_HEADER} bytes, found a length of {length}"
+        )));
+    }
+    let (header, data) = rest.split_at_checked(length as usize).ok_or_else(|| cut(8 + length))?;
+    let Header(mut entries) = serde_json::from_slice(header)
+        .map_err(|source| WeightsError::Json { path: path.to_owned(), source })?;
+    entries.sort_by_key(|(_, entry)| entry.data_offsets);
+
+    let start = 8 + header.len();
+    let mut checked = BTreeMap::new();
+    let mut position = start;
+    for (name, entry) in entries {
+        let wrong = |problem| WeightsError::Tensor { path: path.to_owned(), name: name.clone(), problem };
+        if checked.contains_key(&name) {
+            return Err(wrong("named twice".to_owned()));
+        }
+        let tensor = entry.check(start, position).map_err(wrong)?;
+        position = tensor.bytes.end;
+        checked.insert(name, tensor);
+    }
+    if position > file.len() {
+        return Err(cut(position as u64));
+    }
+    if position < file.len() {
+        let (expected, found) = (position - start, data.len());
+        return Err(bad(format!("expected {expected} bytes of tensors, found {found}")));
+    }
+    Ok(checked)
+}
+
+#[derive(Debug, Deserialize)]
+struct Raw {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (usize, usize),
+}
+
+impl Raw {
+    /// The entry with offsets from the start of the file, where tensors begin at `start` and this one at `position`.
+    fn check(self, start: usize, position: usize) -> Result<Checked, String> {
+        let Self { dtype, shape, data_offsets: (first, end) } = self;
+        if first != position - start || end < first {
+            return Err(format!("expected data from byte {} on, found {first} to {end}", position - start));
+        }
+        let size = end - first;
+        if let Some(expected) = expected_size(&dtype, &shape)?.filter(|&expected| expected != size) {
+            return Err(format!("expected {expected} bytes for {dtype} {shape:?}, found {size}"));
+        }
+        let end =
+            position.checked_add(size).ok_or_else(|| format!("expected a size below 2^64, found {size}"))?;
+        Ok(Checked { dtype, dims: shape, bytes: position..end })
+    }
+}
+
+/// Bytes that the shape takes, by the reference implementation's table of types; `None` for a type not in it.
+fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> {
+    let name: value::StrDeserializer<'_, value::Error> = dtype.into_deserializer();
+    let Ok(known) = Dtype::deserialize(name) else { return Ok(None) };
+    let elements = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
+    match elements.and_then(|n| n.checked_mul(known.bitsize())) {
+        Some(bits) if bits.is_multiple_of(8) => Ok(Some(bits / 8)),
+        _ => Err(format!("expected a size in whole bytes, found {dtype} {shape:?}")),
+    }
+}
+
+/// The entries in file order, twice-named ones included.
+struct Header(Vec<(String, Raw)>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Header;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from tensor names to types, shapes and offsets")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == METADATA {
+                        map.next_value::<Option<BTreeMap<String, String>>>()?;
+                        continue;
+                    }
+                    let entry =
+                        map.next_value().map_err(|e| A::Error::custom(format!("tensor `{name}`: {e}")))?;
+                    entries.push((name, entry));
+                }
+                Ok(Header(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(header: &str, data: usize) -> Vec<u8> {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.resize(bytes.len() + data, 0);
+        bytes
+    }
+
+    fn check(bytes: &[u8], expect: &str) {
+        let error = parse(Path::new("m.safetensors"), bytes).unwrap_err();
+        let text = match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        };
+        assert_eq!(text, expect);
+    }
+
+    fn f32s(name: &str, dims: &str, start: usize, end: usize) -> String {
+        format!(r#""{name}":{{"dtype":"F32","shape":{dims},"data_offsets":[{start},{end}]}}"#)
+    }
+
+    #[test]
+    fn a_file_cut_short_says_how_long_it_should_be() {
+        check(&[1, 0, 0], "m.safetensors is cut short: expected 8 bytes, found 3");
+        check(&file("{}", 0)[..9], "m.safetensors is cut short: expected 10 bytes, found 9");
+        let header = format!("{{{}}}", f32s("w", "[4]", 0, 16));
+        let expect = format!(
+            "m.safetensors is cut short: expected {} bytes, found {}",
+            header.len() + 24,
+            header.len() + 23
+        );
+        check(&file(&header, 15), &expect);
+        check(
+            &u64::MAX.to_le_bytes(),
+            "malformed header in m.safetensors: expected a header of at most 100000000 bytes, \
+             found a length of 18446744073709551615",
+        );
+    }
+
+    #[test]
+    fn overlaps_holes_and_wrong_sizes_are_refused() {
+        let two = |a: &str, b: &str, data| file(&format!("{{{a},{b}}}"), data);
+        check(
+            &two(&f32s("a", "[2]", 0, 8), &f32s("b", "[2]", 4, 12), 12),
+            "m.safetensors: tensor `b`: expected data from byte 8 on, found 4 to 12",
+        );
+        check(
+            &two(&f32s("a", "[2]", 0, 8), &f32s("b", "[1]", 12, 16), 16),
+            "m.safetensors: tensor `b`: expected data from byte 8 on, found 12 to 16",
+        );
+        check(
+            &two(&f32s("a", "[2]", 0, 8), &f32s("a", "[2]", 8, 16), 16),
+            "m.safetensors: tensor `a`: named twice",
+        );
+        check(
+            &file(&format!("{{{}}}", f32s("a", "[3]", 0, 8)), 8),
+            "m.safetensors: tensor `a`: expected 12 bytes for F32 [3], found 8",
+        );
+        check(
+            &file(&format!("{{{}}}", f32s("a", "[4294967296,4294967296]", 0, 8)), 8),
+            "m.safetensors: tensor `a`: expected a size in whole bytes, found F32 [4294967296, 4294967296]",
+        );
+        check(
+            &file(&format!("{{{}}}", f32s("a", "[2]", 0, 8)), 9),
+            "malformed header in m.safetensors: expected 8 bytes of tensors, found 9",
+        );
+    }
+
+    #[test]
+    fn a_malformed_entry_names_its_tensor() {
+        check(
+            &file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4),
+            "malformed JSON in m.safetensors: tensor `a`: invalid value: integer `-1`, expected usize \
+             at line 1 column 31",
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn random_and_mutated_headers_never_panic(at in 0usize..200, byte: u8, noise: Vec<u8>) {
+            let mut bytes = file(&format!("{{{},{}}}", f32s("a", "[2]", 0, 8), f32s("b", "[2]", 8, 16)), 16);
+            let _ = parse(Path::new("m"), &noise);
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = parse(Path::new("m"), &bytes);
+            let _ = parse(Path::new("m"), &bytes[..at]);
+        }
+    }
+}

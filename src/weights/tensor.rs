@@ -1,0 +1,298 @@
+//! One tensor in a mapped file, and any box of it as numbers of the wanted type.
+
+use std::{ops::Range, path::Path, sync::Arc};
+
+use rayon::prelude::*;
+
+use super::{
+    WeightsError,
+    mapping::Mapping,
+    stored::{PIECE, READABLE, StoredType, encode},
+};
+use crate::base::DType;
+
+/// Elements that one thread converts before another may help.
+const GRAIN: usize = 64 * PIECE;
+
+/// Sizes and storage of a tensor, as its file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Sizes in Hugging Face order, outermost first: `[out, in]` for a linear layer.
+    pub dims: Vec<usize>,
+    /// How the elements are stored.
+    pub stored: StoredType,
+}
+
+impl TensorInfo {
+    /// Elements, or `None` if they are more than memory can address.
+    pub(super) fn elements(&self) -> Option<usize> {
+        self.dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
+    }
+}
+
+/// The order of the outermost dimension in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowOrder {
+    /// As Hugging Face has it.
+    Same,
+    /// Within each head of this size, the two halves that rotary embedding pairs are interleaved.
+    Interleaved { head_dim: usize },
+}
+
+impl RowOrder {
+    /// Where the file holds what Hugging Face calls row `row`.
+    fn stored_row(self, row: usize) -> usize {
+        match self {
+            Self::Same => row,
+            Self::Interleaved { head_dim } => {
+                let (head, within) = (row / head_dim, row % head_dim);
+                let (half, pair) = (within / (head_dim / 2), within % (head_dim / 2));
+                head * head_dim + 2 * pair + half
+            }
+        }
+    }
+}
+
+/// A tensor that lies in a mapped file. Invariant: `bytes` lies inside the mapping and is as long as `info` says.
+#[derive(Clone, Debug)]
+pub(super) struct MappedTensor {
+    pub info: TensorInfo,
+    pub file: Arc<Mapping>,
+    pub bytes: Range<usize>,
+    pub rows: RowOrder,
+}
+
+impl MappedTensor {
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The stored bytes of the whole tensor.
+    pub fn source(&self) -> &[u8] {
+        &self.file.bytes()[self.bytes.clone()]
+    }
+
+    /// The box `window` of the tensor, row-major, as `dtype`, into `out`. `name` is for errors.
+    pub fn read(
+        &self,
+        name: &str,
+        window: &[Range<usize>],
+        dtype: DType,
+        out: &mut [u8],
+    ) -> Result<(), WeightsError> {
+        self.check_read(name, window, dtype, out)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let runs = Runs::new(&self.info.dims, window, self.rows);
+        let source = self.source();
+        let width = dtype.bytes();
+        out.par_chunks_mut(runs.len * width).with_min_len(GRAIN.div_ceil(runs.len)).enumerate().for_each(
+            |(i, out)| {
+                let run = runs.start(i);
+                out.par_chunks_mut(GRAIN * width).enumerate().for_each(|(j, out)| {
+                    let start = run + j * GRAIN;
+                    convert(&self.info.stored, source, start..start + out.len() / width, dtype, out);
+                });
+            },
+        );
+        Ok(())
+    }
+
+    fn check_read(
+        &self,
+        name: &str,
+        window: &[Range<usize>],
+        dtype: DType,
+        out: &[u8],
+    ) -> Result<(), WeightsError> {
+        let wrong = |problem| {
+            Err(WeightsError::Tensor { path: self.path().to_owned(), name: name.to_owned(), problem })
+        };
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return Err(WeightsError::TargetType(dtype));
+        }
+        let TensorInfo { dims, stored } = &self.info;
+        if !stored.is_readable() {
+            return wrong(format!("expected element type {READABLE}, found {stored}"));
+        }
+        let inside = |(range, &dim): (&Range<usize>, &usize)| range.start <= range.end && range.end <= dim;
+        if window.len() != dims.len() || !window.iter().zip(dims).all(inside) {
+            return wrong(format!("expected a window inside {dims:?}, found {window:?}"));
+        }
+        let expected = window.iter().map(Range::len).product::<usize>() * dtype.bytes();
+        if out.len() != expected {
+            return wrong(format!("expected a buffer of {expected} bytes, found {}", out.len()));
+        }
+        Ok(())
+    }
+}
+
+/// The longest pieces of a window that are contiguous in the file, in row-major order, all of one length.
+struct Runs<'a> {
+    dims: &'a [usize],
+    window: &'a [Range<usize>],
+    rows: RowOrder,
+    /// Leading dimensions that are walked index by index.
+    walked: usize,
+    /// Elements of one run.
+    len: usize,
+}
+
+impl<'a> Runs<'a> {
+    fn new(dims: &'a [usize], window: &'a [Range<usize>], rows: RowOrder) -> Self {
+        let mut walked = dims.len();
+        while walked > 0
+            && window[walked..].iter().zip(&dims[walked..]).all(|(range, &dim)| range.len() == dim)
+        {
+            walked -= 1;
+        }
+        if rows != RowOrder::Same {
+            walked = walked.max(1);
+        }
+        let len = window[walked..].iter().map(Range::len).product();
+        Self { dims, window, rows, walked, len }
+    }
+
+    /// The first element, counted in the whole stored tensor, of run `i`.
+    fn start(&self, mut i: usize) -> usize {
+        let (mut start, mut stride) = (0, 1);
+        for d in (0..self.dims.len()).rev() {
+            let mut index = self.window[d].start;
+            if d < self.walked {
+                index += i % self.window[d].len();
+                i /= self.window[d].len();
+            }
+            if d == 0 {
+                index = self.rows.stored_row(index);
+            }
+            start += index * stride;
+            stride *= self.dims[d];
+        }
+        start
+    }
+}
+
+fn convert(stored: &StoredType, source: &[u8], range: Range<usize>, dtype: DType, out: &mut [u8]) {
+    let width = dtype.bytes();
+    if *stored == StoredType::Plain(dtype) {
+        out.copy_from_slice(&source[range.start * width..range.end * width]);
+        return;
+    }
+    let mut values = [0.0; PIECE];
+    for (start, out) in range.step_by(PIECE).zip(out.chunks_mut(PIECE * width)) {
+        let values = &mut values[..out.len() / width];
+        stored.decode(source, start..start + values.len(), values);
+        encode(values, dtype, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, slice};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::{ArrayShape, Literal};
+
+    /// A float32 tensor whose elements count up from zero in file order.
+    fn counting(dims: &[usize], rows: RowOrder) -> MappedTensor {
+        let n: usize = dims.iter().product();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        (0..n).for_each(|i| file.write_all(&(i as f32).to_le_bytes()).unwrap());
+        file.flush().unwrap();
+        MappedTensor {
+            info: TensorInfo { dims: dims.to_vec(), stored: StoredType::Plain(DType::F32) },
+            file: Arc::new(Mapping::open(file.path()).unwrap()),
+            bytes: 0..4 * n,
+            rows,
+        }
+    }
+
+    fn read(tensor: &MappedTensor, window: &[Range<usize>], dtype: DType) -> Vec<f64> {
+        let shape = ArrayShape::new(dtype, window.iter().map(Range::len).collect::<Vec<_>>());
+        let mut literal = Literal::zeros(shape);
+        tensor.read("w", window, dtype, literal.bytes_mut()).unwrap();
+        literal.to_f64s()
+    }
+
+    /// The definition of a window: element by element.
+    fn expected(dims: &[usize], window: &[Range<usize>], rows: RowOrder) -> Vec<f64> {
+        let mut indices = vec![0];
+        for (d, range) in window.iter().enumerate() {
+            let row = |i| if d == 0 { rows.stored_row(i) } else { i };
+            indices =
+                indices.iter().flat_map(|&at| range.clone().map(move |i| at * dims[d] + row(i))).collect();
+        }
+        indices.into_iter().map(|i| i as f64).collect()
+    }
+
+    #[test]
+    fn interleaved_rows_come_out_as_halves() {
+        let tensor = counting(&[8], RowOrder::Interleaved { head_dim: 4 });
+        assert_eq!(
+            read(&tensor, slice::from_ref(&(0..8)), DType::F32),
+            [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let tensor = counting(&[2, 3], RowOrder::Same);
+        let check = |window: &[Range<usize>], dtype, bytes, expect: &str| {
+            let error = tensor.read("w", window, dtype, &mut vec![0; bytes]).unwrap_err().to_string();
+            assert_eq!(
+                error.strip_prefix(&format!("{}: ", tensor.path().display())).unwrap_or(&error),
+                expect
+            );
+        };
+        check(
+            slice::from_ref(&(0..2)),
+            DType::F32,
+            8,
+            "tensor `w`: expected a window inside [2, 3], found [0..2]",
+        );
+        check(
+            &[0..2, 1..4],
+            DType::F32,
+            24,
+            "tensor `w`: expected a window inside [2, 3], found [0..2, 1..4]",
+        );
+        check(&[0..2, 1..3], DType::F16, 9, "tensor `w`: expected a buffer of 8 bytes, found 9");
+        check(&[0..2, 1..3], DType::S32, 16, "weights cannot be read as s32: expected f32, bf16 or f16");
+    }
+
+    #[test]
+    fn a_window_larger_than_a_grain_is_whole() {
+        let tensor = counting(&[3, GRAIN], RowOrder::Same);
+        let window = [1..3, 0..GRAIN];
+        assert!(read(&tensor, &window, DType::F32) == expected(&tensor.info.dims, &window, RowOrder::Same));
+    }
+
+    fn dims_and_window() -> impl Strategy<Value = (Vec<usize>, Vec<Range<usize>>)> {
+        prop::collection::vec((0usize..6, 0usize..6, 0usize..6), 0..4).prop_map(|sizes| {
+            let window = |(a, b, dim): &(usize, usize, usize)| {
+                let (a, b) = (a % (dim + 1), b % (dim + 1));
+                a.min(b)..a.max(b)
+            };
+            (sizes.iter().map(|size| size.2).collect(), sizes.iter().map(window).collect())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_its_definition((dims, window) in dims_and_window(), n_heads in 1usize..3) {
+            let tensor = counting(&dims, RowOrder::Same);
+            for dtype in [DType::F32, DType::F16, DType::BF16] {
+                let all_exact = expected(&dims, &window, RowOrder::Same);
+                prop_assert_eq!(read(&tensor, &window, dtype), all_exact);
+            }
+            if let Some(&rows) = dims.first().filter(|rows| **rows > 0 && rows.is_multiple_of(2 * n_heads)) {
+                let order = RowOrder::Interleaved { head_dim: rows / n_heads };
+                let tensor = MappedTensor { rows: order, ..tensor };
+                prop_assert_eq!(read(&tensor, &window, DType::F32), expected(&dims, &window, order));
+            }
+        }
+    }
+}
