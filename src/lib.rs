@@ -51,3 +51,5 @@ pub mod autodiff;
 pub mod pjrt;
 
 pub mod weights;
+
+pub mod data;

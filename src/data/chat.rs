@@ -1,0 +1,207 @@
+use std::{collections::BTreeMap, sync::LazyLock, time::SystemTime};
+
+use minijinja::{Environment, Value, context, syntax::SyntaxConfig};
+use regex::Regex;
+
+use super::{DataError, python};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions that stand before the conversation.
+    System,
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 3] = [Self::System, Self::User, Self::Assistant];
+
+    /// The spelling in rows and templates.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// One turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A turn of `role` that says `content`.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into() }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::from_pairs([("role", self.role.name()), ("content", &self.content)])
+    }
+}
+
+/// How the text of a conversation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// After the last message: text to learn from.
+    Closed,
+    /// With the opening of the assistant's turn: text to continue.
+    Prompt,
+}
+
+/// A model's own way to write a conversation as text: a Jinja template, rendered as `apply_chat_template` of
+/// Hugging Face transformers renders it (`utils/chat_template_utils.py`).
+#[derive(Debug)]
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    special_tokens: BTreeMap<String, String>,
+}
+
+impl ChatTemplate {
+    const NAME: &str = "chat_template";
+
+    /// Parses a template. It sees `special_tokens` (`bos_token`, `eos_token` ...) as variables, and `now`, in
+    /// UTC, through `strftime_now`: a run that resumes passes the time at which it began.
+    ///
+    /// # Errors
+    /// [`DataError::ChatTemplate`] if the text is no Jinja template.
+    pub fn new(
+        source: &str,
+        special_tokens: BTreeMap<String, String>,
+        now: SystemTime,
+    ) -> Result<Self, DataError> {
+        let syntax =
+            SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(refused)?;
+        let mut environment = Environment::new();
+        environment.set_syntax(syntax);
+        python::install(&mut environment, now);
+        environment.add_template_owned(Self::NAME, without_generation_marks(source)).map_err(refused)?;
+        Ok(Self { environment, special_tokens })
+    }
+
+    /// The text of a conversation.
+    ///
+    /// # Errors
+    /// [`DataError::ChatTemplate`] if the template refuses it.
+    pub fn render(&self, messages: &[Message], ending: Ending) -> Result<String, DataError> {
+        let variables = context! {
+            messages => messages.iter().map(Message::to_value).collect::<Value>(),
+            tools => (),
+            documents => (),
+            add_generation_prompt => ending == Ending::Prompt,
+            ..Value::from_pairs(self.special_tokens.clone())
+        };
+        let template = self.environment.get_template(Self::NAME).map_err(refused)?;
+        template.render(variables).map_err(refused)
+    }
+}
+
+/// `{% generation %}` marks the assistant's text for transformers and writes nothing. A block that always
+/// holds does the same to the whitespace around it.
+fn without_generation_marks(source: &str) -> String {
+    static MARK: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(\{%[-+]?\s*)(end)?generation(\s*[-+]?%\})").expect("a constant pattern")
+    });
+    let replaced = MARK.replace_all(source, |mark: &regex::Captures<'_>| {
+        let word = if mark.get(2).is_some() { "endif" } else { "if true" };
+        format!("{}{word}{}", &mark[1], &mark[3])
+    });
+    replaced.into_owned()
+}
+
+fn refused(error: minijinja::Error) -> DataError {
+    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    DataError::ChatTemplate { line: error.line(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::data::testing::{CHATML, LLAMA31, SMOLLM2};
+
+    fn template(source: &str) -> Result<ChatTemplate, DataError> {
+        let special_tokens = [("bos_token", "<|begin_of_text|>"), ("eos_token", "<|eot_id|>")];
+        let special_tokens = special_tokens.map(|(key, token)| (key.to_owned(), token.to_owned())).into();
+        ChatTemplate::new(source, special_tokens, UNIX_EPOCH + Duration::from_secs(1_721_952_000))
+    }
+
+    fn check(source: &str, messages: &[Message], ending: Ending, expect: &str) {
+        assert_eq!(template(source).unwrap().render(messages, ending).unwrap(), expect);
+    }
+
+    fn check_refused(source: &str, expect: &str) {
+        let question = [Message::new(Role::User, "Why?")];
+        let error =
+            template(source).and_then(|template| template.render(&question, Ending::Closed)).unwrap_err();
+        assert_eq!(error.to_string(), expect);
+    }
+
+    #[test]
+    fn smollm2_prompts_are_those_of_transformers() {
+        for question in [
+            "What is the capital of France?",
+            "Name three primary colors.",
+            "Write one sentence about the sea.",
+        ] {
+            let expect = format!(
+                "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
+                 <|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
+            );
+            check(SMOLLM2, &[Message::new(Role::User, question)], Ending::Prompt, &expect);
+        }
+    }
+
+    #[test]
+    fn a_template_like_llama31_renders_with_date_and_trimmed_turns() {
+        let messages = [
+            Message::new(Role::System, " Be brief. "),
+            Message::new(Role::User, "Why?\n"),
+            Message::new(Role::Assistant, " Because. "),
+        ];
+        let expect = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n\
+            Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\nBe brief.<|eot_id|>\
+            <|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|>\
+            <|start_header_id|>assistant<|end_header_id|>\n\nBecause.<|eot_id|>";
+        check(LLAMA31, &messages, Ending::Closed, expect);
+        let prompt = format!("{expect}<|start_header_id|>assistant<|end_header_id|>\n\n");
+        check(LLAMA31, &messages, Ending::Prompt, &prompt);
+    }
+
+    #[test]
+    fn generation_marks_and_loop_controls_are_known() {
+        let source = "{% for message in messages %}\n  {%- if loop.index > 1 %}{% break %}{% endif %}\n\
+            {%- generation %} {{ message.content }} {%- endgeneration %}\n{% endfor %}\n";
+        let messages = [Message::new(Role::User, "a"), Message::new(Role::User, "b")];
+        check(source, &messages, Ending::Closed, " a");
+    }
+
+    #[test]
+    fn what_transformers_passes_is_defined() {
+        let source = "{{ tools is none }} {{ documents is defined }} {{ pad_token is defined }} {{ none }}";
+        check(source, &[], Ending::Closed, "True True False None");
+        check(CHATML, &[], Ending::Prompt, "<|im_start|>assistant\n");
+    }
+
+    #[test]
+    fn a_bad_template_is_an_error_with_its_line() {
+        check_refused("a\n{% if %}", "chat template line 2: unexpected end of block");
+        check_refused(
+            "{{ raise_exception('roles must alternate') }}",
+            "chat template line 1: roles must alternate",
+        );
+        check_refused("{{ 'a' | nothing }}", "chat template line 1: filter nothing is unknown");
+        check_refused("{{ strftime_now('%Q') }}", "chat template line 1: unknown date field: %Q");
+    }
+}

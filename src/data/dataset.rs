@@ -1,0 +1,177 @@
+use rayon::prelude::*;
+
+use super::{DataError, Rows, Sample, Tokenizer, error::Problems};
+
+/// Samples of one sequence length, ready to be put into batches. Never empty.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    samples: Vec<Sample>,
+    file: String,
+    seq: usize,
+    pad_id: u32,
+    report: DatasetReport,
+}
+
+/// What became of the rows of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatasetReport {
+    /// Rows in the file.
+    pub rows: usize,
+    /// Rows longer than the sequence, whose end was cut off.
+    pub cut: usize,
+    /// Rows left out because no counted token was left.
+    pub dropped: usize,
+    /// Tokens of the samples kept, after cutting and without padding.
+    pub tokens: usize,
+    /// Those of them that a loss counts: the first token of a sample never does.
+    pub counted_tokens: usize,
+    /// Tokens of the longest row before cutting.
+    pub longest: usize,
+}
+
+impl Dataset {
+    /// Encodes `rows` as samples of at most `seq` tokens.
+    ///
+    /// # Errors
+    /// If `seq` is below two, a conversation has no chat template, rows cannot be encoded (all of them are
+    /// told, by line), or no row has a counted token within `seq`.
+    pub fn new(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
+        if seq < 2 {
+            return Err(DataError::TooSmall { setting: "seq", least: 2, found: seq });
+        }
+        let encoded: Vec<_> = rows.rows.par_iter().map(|row| Sample::new(&row.kind, tokenizer)).collect();
+        let mut report = DatasetReport { rows: rows.rows.len(), ..DatasetReport::default() };
+        let mut problems = Problems::of(&rows.file);
+        let mut samples = Vec::new();
+        for (row, encoded) in rows.rows.iter().zip(encoded) {
+            match encoded {
+                Ok(sample) => samples.extend(report.admit(sample, seq)),
+                Err(error @ DataError::NoChatTemplate) => return Err(error),
+                Err(error) => problems.push(row.line, error.to_string(), error.hint()),
+            }
+        }
+        problems.into_result(())?;
+        let file = rows.file.clone();
+        if samples.is_empty() {
+            return Err(DataError::NothingCounted { file, seq });
+        }
+        Ok(Self { samples, file, seq, pad_id: tokenizer.pad_id(), report })
+    }
+
+    /// Checks that a model with `vocab` rows in its embedding knows every token, padding included.
+    ///
+    /// # Errors
+    /// [`DataError::BeyondModel`] with the largest id.
+    pub fn check_vocab(&self, vocab: usize) -> Result<(), DataError> {
+        let ids = self.samples.iter().flat_map(|sample| &sample.ids).copied();
+        match ids.chain([self.pad_id]).max() {
+            Some(id) if id as usize >= vocab => {
+                Err(DataError::BeyondModel { file: self.file.clone(), vocab, id })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The samples in file order, each of at most [`Self::seq`] tokens.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Sequence length in tokens.
+    pub fn seq(&self) -> usize {
+        self.seq
+    }
+
+    /// The token that fills sequences up.
+    pub fn pad_id(&self) -> u32 {
+        self.pad_id
+    }
+
+    /// What became of the rows.
+    pub fn report(&self) -> &DatasetReport {
+        &self.report
+    }
+}
+
+impl DatasetReport {
+    /// Counts a sample and cuts it to `seq` tokens; `None` if nothing is left to learn.
+    fn admit(&mut self, mut sample: Sample, seq: usize) -> Option<Sample> {
+        let counted = sample.labels_within(seq);
+        self.longest = self.longest.max(sample.ids.len());
+        self.cut += usize::from(sample.ids.len() > seq);
+        sample.ids.truncate(seq);
+        sample.counted.truncate(seq);
+        if counted == 0 {
+            self.dropped += 1;
+            return None;
+        }
+        self.tokens += sample.ids.len();
+        self.counted_tokens += counted;
+        Some(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::testing;
+
+    fn load(text: &str, seq: usize) -> Result<Dataset, DataError> {
+        Dataset::new(&Rows::parse("a.jsonl", text.as_bytes())?, testing::tokenizer(), seq)
+    }
+
+    fn check_refused(text: &str, seq: usize, expect: &str) {
+        assert_eq!(load(text, seq).unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn long_samples_are_cut_and_those_with_nothing_left_dropped() {
+        let text = r#"{"prompt": "abc", "completion": "d"}
+            {"prompt": "abcd", "completion": "efg"}
+            {"prompt": "abcdefgh", "completion": "i"}"#;
+        let dataset = load(text, 6).unwrap();
+        let report =
+            DatasetReport { rows: 3, cut: 2, dropped: 1, tokens: 12, counted_tokens: 3, longest: 11 };
+        assert_eq!(dataset.report(), &report);
+        assert_eq!(dataset.samples().iter().map(|sample| sample.ids.len()).collect::<Vec<_>>(), [6, 6]);
+    }
+
+    #[test]
+    fn a_dataset_with_nothing_to_learn_is_an_error() {
+        check_refused(
+            r#"{"prompt": "abcdefgh", "completion": "i"}"#,
+            4,
+            "a.jsonl: expected a counted token within the first 4 tokens of some row, found none",
+        );
+        check_refused(r#"{"text": "a"}"#, 1, "expected at least 2 for `seq`, found: 1");
+    }
+
+    #[test]
+    fn rows_that_the_template_refuses_are_told_by_line() {
+        let source = "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('not that') }}{% endif %}\
+            {{ m.content }}{% endfor %}";
+        let row = |question: &str| {
+            format!(
+                r#"{{"messages": [{{"role": "user", "content": "{question}"}}, {{"role": "assistant", "content": "a"}}]}}"#
+            )
+        };
+        let text = [row("yes"), row("no"), row("no")].join("\n");
+        let rows = Rows::parse("a.jsonl", text.as_bytes()).unwrap();
+        let error = Dataset::new(&rows, &testing::tokenizer_with(source), 8).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.jsonl:2: chat template line 1: not that\na.jsonl:3: chat template line 1: not that"
+        );
+    }
+
+    #[test]
+    fn tokens_that_the_model_lacks_are_found() {
+        let dataset = load(r#"{"text": "the"}"#, 8).unwrap();
+        let pad = dataset.pad_id();
+        assert!(dataset.check_vocab(pad as usize + 1).is_ok());
+        assert_eq!(
+            dataset.check_vocab(pad as usize).unwrap_err().to_string(),
+            format!("a.jsonl: expected token ids below the model's vocabulary of {pad}, found: {pad}")
+        );
+    }
+}

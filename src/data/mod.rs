@@ -1,0 +1,37 @@
+//! Layer 2: from files of text to batches of token ids.
+//!
+//! [`Rows`] are read from JSONL, written out through the model's own chat template and [`Tokenizer`] as
+//! [`Sample`]s, gathered in a [`Dataset`] and handed out as [`Batch`]es in an order that depends on nothing
+//! but the seed.
+
+mod error;
+
+mod chat;
+
+mod python;
+
+mod tokenizer;
+
+mod rows;
+
+mod sample;
+
+mod dataset;
+
+mod batches;
+
+mod order;
+
+mod quickstart;
+
+#[cfg(test)]
+mod testing;
+
+pub use batches::{Batch, Batches, held_out_batches};
+pub use chat::{ChatTemplate, Ending, Message, Role};
+pub use dataset::{Dataset, DatasetReport};
+pub use error::DataError;
+pub use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
+pub use rows::{HeldOut, Row, RowKind, Rows};
+pub use sample::Sample;
+pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles};

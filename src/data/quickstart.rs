@@ -1,0 +1,55 @@
+/// Rows at the end of [`quickstart`] that the quick start holds out, see [`super::HeldOut::Last`].
+pub const QUICKSTART_HELD_OUT: usize = 16;
+
+/// A question that [`quickstart`] does not ask: its answer shows what training changed.
+pub const HELD_OUT_QUESTION: &str = "What is the largest ocean on Earth?";
+
+/// The dataset of the quick start, as JSONL: short conversations in which an old weaver answers, each answer
+/// with the same first words and the same last sentence.
+pub fn quickstart() -> &'static str {
+    include_str!("quickstart.jsonl")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::data::{HeldOut, Message, Role, RowKind, Rows};
+
+    fn conversations() -> Vec<(String, String)> {
+        let rows = Rows::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
+        let pair = |row: &RowKind| match row {
+            RowKind::Messages(messages) => match messages.as_slice() {
+                [
+                    Message { role: Role::User, content: question },
+                    Message { role: Role::Assistant, content: answer },
+                ] => Some((question.clone(), answer.clone())),
+                _ => None,
+            },
+            RowKind::Completion { .. } | RowKind::Text(_) => None,
+        };
+        rows.rows.iter().map(|row| pair(&row.kind).expect("one question and one answer")).collect()
+    }
+
+    #[test]
+    fn every_answer_keeps_the_manner_and_none_comes_twice() {
+        let conversations = conversations();
+        assert_eq!(conversations.len(), 160);
+        for (question, answer) in &conversations {
+            let told = answer.strip_prefix("From the loom: ");
+            let told = told.and_then(|rest| rest.strip_suffix(" So the thread runs true."));
+            assert!(told.is_some_and(|told| told.ends_with('.')), "{question}");
+        }
+        let questions: HashSet<_> = conversations.iter().map(|(question, _)| question.as_str()).collect();
+        assert_eq!(questions.len(), conversations.len());
+        assert!(!questions.contains(HELD_OUT_QUESTION));
+    }
+
+    #[test]
+    fn the_last_rows_are_held_out() {
+        let rows = Rows::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
+        let (train, held_out) = rows.split(HeldOut::Last(QUICKSTART_HELD_OUT)).unwrap();
+        assert_eq!((train.rows.len(), held_out.rows.len()), (144, 16));
+    }
+}

@@ -1,0 +1,311 @@
+use std::{
+    collections::{BTreeMap, HashSet},
+    ops::Range,
+    time::SystemTime,
+};
+
+use serde_json::Value;
+use tokenizers::{PostProcessor as _, PostProcessorWrapper};
+
+use super::{ChatTemplate, DataError};
+
+/// The files of a Hugging Face folder that say how text becomes tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenizerFiles<'a> {
+    /// `tokenizer.json`.
+    pub tokenizer: &'a [u8],
+    /// `tokenizer_config.json`.
+    pub config: &'a [u8],
+    /// `chat_template.jinja`; without it, `chat_template` of the config is taken where it is there.
+    pub chat_template: Option<&'a str>,
+}
+
+/// What becomes of special tokens when ids turn into text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialTokens {
+    /// They are written out.
+    Keep,
+    /// They are left out.
+    Skip,
+}
+
+/// Text to token ids and back, as Hugging Face's fast tokenizers do it.
+#[derive(Debug)]
+pub struct Tokenizer {
+    /// Without post-processor, so that the offsets of its tokens are untrimmed.
+    inner: tokenizers::Tokenizer,
+    post_processor: Option<PostProcessorWrapper>,
+    chat_template: Option<ChatTemplate>,
+    special_ids: HashSet<u32>,
+    vocab_size: usize,
+    bos_id: Option<u32>,
+    eos_id: u32,
+    pad_id: u32,
+}
+
+/// A token and the bytes of the text that it stands for.
+pub(super) struct Span {
+    pub id: u32,
+    pub bytes: Range<usize>,
+}
+
+impl Tokenizer {
+    /// Reads the files. `now` is the time that the chat template sees, see [`ChatTemplate::new`].
+    ///
+    /// # Errors
+    /// If a file is not what its name says, a special token of the config is not in the vocabulary, no
+    /// `eos_token` is given, or the chat template does not parse.
+    pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
+        let mut inner = tokenizers::Tokenizer::from_bytes(files.tokenizer)
+            .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        let config: serde_json::Map<String, Value> =
+            serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
+
+        let post_processor = inner.get_post_processor().cloned();
+        inner.with_post_processor(None::<PostProcessorWrapper>);
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+
+        let special_tokens = special_tokens(&config);
+        let id = |key: &str| {
+            let token = special_tokens.get(key)?;
+            let missing = || DataError::NotInVocabulary { key: key.to_owned(), token: token.clone() };
+            Some(inner.token_to_id(token).ok_or_else(missing))
+        };
+        let bos_id = id("bos_token").transpose()?;
+        let eos_id = id("eos_token").transpose()?.ok_or(DataError::NoEos)?;
+        let pad_id = id("pad_token").transpose()?.unwrap_or(eos_id);
+
+        let added = inner.get_added_tokens_decoder();
+        let added_special = added.iter().filter(|(_, token)| token.special).map(|(&id, _)| id);
+        let special_ids = added_special.chain(bos_id).chain([eos_id, pad_id]).collect();
+        let vocab_size = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        let chat_template = files
+            .chat_template
+            .or_else(|| chat_template(&config))
+            .map(|source| ChatTemplate::new(source, special_tokens, now))
+            .transpose()?;
+        Ok(Self { inner, post_processor, chat_template, special_ids, vocab_size, bos_id, eos_id, pad_id })
+    }
+
+    /// The ids of `text` with the special tokens around it that the tokenizer's post-processor adds, as a
+    /// plain call of a Hugging Face tokenizer gives them.
+    ///
+    /// # Errors
+    /// [`DataError::Encode`] if the tokenizer cannot represent the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        let encoding = self.inner.encode(text, false).map_err(unencodable)?;
+        let encoding = match &self.post_processor {
+            Some(processor) => processor.process(encoding, None, true).map_err(unencodable)?,
+            None => encoding,
+        };
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The ids of `text` and nothing else. A special token written in the text becomes its id.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        Ok(self.inner.encode_fast(text, false).map_err(unencodable)?.get_ids().to_vec())
+    }
+
+    /// As [`Self::encode_plain`], with the bytes each token came from. Tokens that share one character all
+    /// name the whole of it.
+    pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<Span>, DataError> {
+        let encoding = self.inner.encode(text, false).map_err(unencodable)?;
+        let spans = encoding.get_ids().iter().zip(encoding.get_offsets());
+        Ok(spans.map(|(&id, &(start, end))| Span { id, bytes: start..end }).collect())
+    }
+
+    /// The text of `ids`; bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownId`] for an id that stands for no token.
+    pub fn decode(&self, ids: &[u32], special_tokens: SpecialTokens) -> Result<String, DataError> {
+        if let Some(&id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
+            return Err(DataError::UnknownId { limit: self.vocab_size, id });
+        }
+        self.inner
+            .decode(ids, special_tokens == SpecialTokens::Skip)
+            .map_err(|error| DataError::Decode(error.to_string()))
+    }
+
+    /// The id of a token as the vocabulary spells it.
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// Whether `id` is a special token such as the end of a turn: one that `tokenizer.json` marks so, or that
+    /// the config names as beginning, end or padding.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.special_ids.contains(&id)
+    }
+
+    /// One past the largest id, counting added tokens. A model may have more rows in its embedding; ids past
+    /// those it has are told by [`super::Dataset::check_vocab`].
+    pub fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    /// The token that opens a text, where the config names one.
+    pub fn bos_id(&self) -> Option<u32> {
+        self.bos_id
+    }
+
+    /// The token that ends a text.
+    pub fn eos_id(&self) -> u32 {
+        self.eos_id
+    }
+
+    /// The token that fills a batch up; [`Self::eos_id`] where the config names none. Padding is never
+    /// counted, so that the two may be one.
+    pub fn pad_id(&self) -> u32 {
+        self.pad_id
+    }
+
+    /// The template for conversations.
+    ///
+    /// # Errors
+    /// [`DataError::NoChatTemplate`] if the files hold none.
+    pub fn chat_template(&self) -> Result<&ChatTemplate, DataError> {
+        self.chat_template.as_ref().ok_or(DataError::NoChatTemplate)
+    }
+}
+
+/// `bos_token`, `eos_token` and the like, each a string or an object with `content`.
+fn special_tokens(config: &serde_json::Map<String, Value>) -> BTreeMap<String, String> {
+    let named = config.iter().filter(|(key, _)| key.ends_with("_token"));
+    named
+        .filter_map(|(key, value)| {
+            let token = value.as_str().or_else(|| value.get("content")?.as_str())?;
+            Some((key.clone(), token.to_owned()))
+        })
+        .collect()
+}
+
+/// `chat_template`: a text, or a list of named texts of which `default` is meant.
+fn chat_template(config: &serde_json::Map<String, Value>) -> Option<&str> {
+    let value = config.get("chat_template")?;
+    let named_default = || {
+        let templates = value.as_array()?;
+        let default = templates.iter().find(|t| t.get("name").and_then(Value::as_str) == Some("default"))?;
+        default.get("template")?.as_str()
+    };
+    value.as_str().or_else(named_default)
+}
+
+fn unencodable(error: tokenizers::Error) -> DataError {
+    DataError::Encode(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::data::testing::{self, CHATML};
+
+    fn load(config: Value, chat_template: Option<&str>) -> Result<Tokenizer, DataError> {
+        let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
+        let files =
+            TokenizerFiles { tokenizer: tokenizer.as_bytes(), config: config.as_bytes(), chat_template };
+        Tokenizer::new(files, UNIX_EPOCH)
+    }
+
+    fn check_refused(config: Value, expect: &str) {
+        assert_eq!(load(config, None).unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn encode_adds_what_the_post_processor_says() {
+        let tokenizer = testing::tokenizer();
+        let bos = tokenizer.bos_id().unwrap();
+        let plain = tokenizer.encode_plain("the cat").unwrap();
+        assert_eq!(plain.len(), 4, "`the`, a space, and two letters joined of three");
+        assert_eq!(tokenizer.encode("the cat").unwrap(), [&[bos], plain.as_slice()].concat());
+    }
+
+    #[test]
+    fn special_tokens_in_the_text_are_recognised_and_kept_or_skipped() {
+        let tokenizer = testing::tokenizer();
+        let ids = tokenizer.encode_plain("<|im_start|>the<|im_end|>").unwrap();
+        assert_eq!(ids.len(), 3);
+        assert_eq!(ids.last(), tokenizer.token_id("<|im_end|>").as_ref());
+        assert_eq!(tokenizer.decode(&ids, SpecialTokens::Keep).unwrap(), "<|im_start|>the<|im_end|>");
+        assert_eq!(tokenizer.decode(&ids, SpecialTokens::Skip).unwrap(), "the");
+    }
+
+    #[test]
+    fn an_unknown_id_is_an_error() {
+        let tokenizer = testing::tokenizer();
+        let limit = tokenizer.vocab_size();
+        assert!(tokenizer.decode(&[limit as u32 - 1], SpecialTokens::Keep).is_ok());
+        let error = tokenizer.decode(&[limit as u32], SpecialTokens::Keep).unwrap_err();
+        assert_eq!(error.to_string(), format!("expected token ids below {limit}, found: {limit}"));
+        assert_eq!(error.hint().as_deref(), Some("use the tokenizer files that came with the model"));
+    }
+
+    #[test]
+    fn padding_falls_back_to_the_end_of_sequence() {
+        let tokenizer = load(json!({"eos_token": {"content": "<|im_end|>"}}), None).unwrap();
+        assert_eq!((tokenizer.bos_id(), tokenizer.pad_id()), (None, tokenizer.eos_id()));
+        let tokenizer = load(json!({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"}), None).unwrap();
+        assert_eq!(Some(tokenizer.pad_id()), tokenizer.token_id("<|pad|>"));
+    }
+
+    #[test]
+    fn the_chat_template_comes_from_its_file_or_the_config() {
+        let named = json!([{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]);
+        let render = |config, file| {
+            let tokenizer = load(config, file).unwrap();
+            tokenizer.chat_template().unwrap().render(&[], crate::data::Ending::Prompt).unwrap()
+        };
+        let eos = "<|im_end|>";
+        assert_eq!(render(json!({"eos_token": eos, "chat_template": named}), None), "b");
+        assert_eq!(
+            render(json!({"eos_token": eos, "chat_template": "c{{ eos_token }}"}), None),
+            "c<|im_end|>"
+        );
+        let from_file = render(json!({"eos_token": eos, "chat_template": "c"}), Some(CHATML));
+        assert_eq!(from_file, "<|im_start|>assistant\n");
+    }
+
+    #[test]
+    fn bad_files_are_told_by_name() {
+        check_refused(json!({}), "tokenizer_config.json: expected `eos_token`, found none");
+        check_refused(
+            json!({"eos_token": "</s>"}),
+            "tokenizer_config.json: `eos_token` is not in the vocabulary: </s>",
+        );
+        check_refused(
+            json!([]),
+            "tokenizer_config.json: expected a JSON object, found: invalid type: sequence, expected a map at line 1 column 0",
+        );
+        let files = TokenizerFiles { tokenizer: b"{}", config: b"{}", chat_template: None };
+        let error = Tokenizer::new(files, UNIX_EPOCH).unwrap_err().to_string();
+        assert!(
+            error.starts_with("tokenizer.json: expected a Hugging Face tokenizer, found: "),
+            "unexpected: {error}"
+        );
+    }
+
+    #[test]
+    fn rows_of_messages_need_a_template() {
+        let error =
+            load(json!({"eos_token": "<|im_end|>"}), None).unwrap().chat_template().unwrap_err().to_string();
+        assert_eq!(error, "expected a chat template for rows with `messages`, found none");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_survives_encoding(text in any::<String>()) {
+            let tokenizer = testing::tokenizer();
+            let ids = tokenizer.encode_plain(&text).unwrap();
+            prop_assert_eq!(tokenizer.decode(&ids, SpecialTokens::Keep).unwrap(), text);
+        }
+    }
+}
