@@ -53,3 +53,5 @@ pub mod pjrt;
 pub mod weights;
 
 pub mod data;
+
+pub mod model;

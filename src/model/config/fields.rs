@@ -1,0 +1,141 @@
+use serde_json::{Map, Value};
+
+use crate::base::{Finding, Findings, Place};
+
+/// What a field must hold, in words and as a conversion.
+pub(super) struct Kind<T> {
+    pub expected: &'static str,
+    pub read: fn(&Value) -> Option<T>,
+}
+
+/// Sizes stay below 2^31, so that products of three of them fit 128 bits and token ids fit 32.
+pub(super) const SIZE: Kind<usize> = Kind {
+    expected: "a whole number from 1 to 2147483647",
+    read: |value| value.as_u64().filter(|n| (1..=0x7fff_ffff).contains(n)).and_then(|n| n.try_into().ok()),
+};
+
+pub(super) const LAYERS: Kind<usize> = Kind {
+    expected: "a whole number from 1 to 10000",
+    read: |value| (SIZE.read)(value).filter(|&n| n <= 10_000),
+};
+
+pub(super) const HEAD_DIM: Kind<usize> = Kind {
+    expected: "a whole number from 1 to 65536",
+    read: |value| (SIZE.read)(value).filter(|&n| n <= 65_536),
+};
+
+pub(super) const FLAG: Kind<bool> = Kind { expected: "true or false", read: Value::as_bool };
+
+/// Numbers stay in the range of float32, in which the model computes with them.
+pub(super) const POSITIVE: Kind<f64> = Kind {
+    expected: "a number from 1e-30 to 1e30",
+    read: |value| value.as_f64().filter(|number| (1e-30..=1e30).contains(number)),
+};
+
+pub(super) const AT_LEAST_ONE: Kind<f64> = Kind {
+    expected: "a number from 1 to 1e30",
+    read: |value| value.as_f64().filter(|number| (1.0..=1e30).contains(number)),
+};
+
+pub(super) const TEXT: Kind<String> =
+    Kind { expected: "a string", read: |value| value.as_str().map(str::to_owned) };
+
+pub(super) const TOKENS: Kind<Vec<u32>> = Kind {
+    expected: "a token id or a list of them",
+    read: |value| match value {
+        Value::Array(ids) => ids.iter().map(token).collect(),
+        id => token(id).map(|id| vec![id]),
+    },
+};
+
+fn token(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|id| id.try_into().ok())
+}
+
+/// The fields of one JSON object; every problem is noted under the field's full name.
+pub(super) struct Fields<'a> {
+    file: &'a str,
+    prefix: &'static str,
+    object: &'a Map<String, Value>,
+    findings: &'a mut Findings,
+}
+
+impl<'a> Fields<'a> {
+    /// The top of a file.
+    pub fn new(file: &'a str, object: &'a Map<String, Value>, findings: &'a mut Findings) -> Self {
+        Self { file, prefix: "", object, findings }
+    }
+
+    /// The value of a field; null counts as absent.
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
+        self.object.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The names of all fields that are not null.
+    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.object.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
+    }
+
+    /// The field's value, or `None` with a finding if it is of another kind.
+    pub fn optional<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+        let value = self.get(key)?;
+        let read = (kind.read)(value);
+        if read.is_none() {
+            self.find(key, format!("expected {}, found {}", kind.expected, excerpt(value)));
+        }
+        read
+    }
+
+    /// The field's value, or `None` with a finding if it is absent or of another kind.
+    pub fn required<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+        if self.get(key).is_none() {
+            self.find(key, format!("missing, expected {}", kind.expected));
+        }
+        self.optional(key, kind)
+    }
+
+    /// The fields of an object inside; `None` if it is absent or empty, with a finding if it is no object.
+    pub fn inside(&mut self, key: &'static str) -> Option<Fields<'_>> {
+        match self.get(key)? {
+            Value::Object(object) if object.is_empty() => None,
+            Value::Object(object) => {
+                Some(Fields { file: self.file, prefix: key, object, findings: &mut *self.findings })
+            }
+            other => {
+                self.find(key, format!("expected an object, found {}", excerpt(other)));
+                None
+            }
+        }
+    }
+
+    /// Notes a problem of one field.
+    pub fn find(&mut self, key: &str, message: impl Into<String>) {
+        let finding = Finding::new(self.place(key), message);
+        self.findings.push(finding);
+    }
+
+    /// Notes a problem of one field and what to do about it.
+    pub fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
+        let finding = Finding::new(self.place(key), message).with_hint(hint);
+        self.findings.push(finding);
+    }
+
+    /// The field's name from the top of the file.
+    pub fn full_name(&self, key: &str) -> String {
+        if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) }
+    }
+
+    fn place(&self, key: &str) -> Place {
+        Place::file(self.file).at(self.full_name(key))
+    }
+}
+
+/// A value as JSON, cut to what fits a line.
+pub(super) fn excerpt(value: &Value) -> String {
+    const LIMIT: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

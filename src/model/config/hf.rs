@@ -1,0 +1,454 @@
+use serde_json::Value;
+
+use super::{
+    Config,
+    fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
+    hf_rope,
+};
+use crate::base::{DType, Finding, Findings, Place};
+
+impl Config {
+    /// Reads the text of a `config.json`; `file` is how findings name it.
+    ///
+    /// # Errors
+    /// Every problem found: see [`Config::from_hf`].
+    pub fn from_json(text: &str, file: &str) -> Result<Self, Findings> {
+        let value = serde_json::from_str(text).map_err(|error| {
+            let message = format!("not valid JSON: {error}");
+            Findings(vec![Finding::new(Place::line(file, error.line()), message)])
+        })?;
+        Self::from_hf(&value, file)
+    }
+
+    /// Reads a configuration written as TOML with the field names of `config.json`.
+    ///
+    /// # Errors
+    /// Every problem found: see [`Config::from_hf`].
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, Findings> {
+        let value = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = 1 + before.matches('\n').count();
+            let message = format!("not valid TOML: {}", error.message());
+            Findings(vec![Finding::new(Place::line(file, line), message)])
+        })?;
+        Self::from_hf(&value, file)
+    }
+
+    /// Reads a `config.json` as transformers writes it, of any version; `file` is how findings name it.
+    ///
+    /// Unknown fields are ignored, but for those that would change the mathematics of the model.
+    ///
+    /// # Errors
+    /// Every problem found: fields that are missing or of the wrong kind, sizes that do not fit each other,
+    /// another architecture, a rotary embedding that is unknown or said twice and differently.
+    pub fn from_hf(value: &Value, file: &str) -> Result<Self, Findings> {
+        let mut findings = Findings::default();
+        let Value::Object(object) = value else {
+            let message = format!("expected an object, found {}", excerpt(value));
+            return Err(Findings(vec![Finding::new(Place::file(file), message)]));
+        };
+        let config = read(&mut Fields::new(file, object, &mut findings));
+        if let Some(config) = config.as_ref().filter(|config| config.exact_param_count() > MOST_PARAMETERS) {
+            let message =
+                format!("the sizes multiply to too many parameters: {}", config.exact_param_count());
+            findings.push(Finding::new(Place::file(file), message));
+        }
+        match config {
+            Some(config) => findings.into_result(config),
+            None => Err(findings),
+        }
+    }
+}
+
+/// Far beyond any model, and small enough that bytes of all tensors together can be counted.
+const MOST_PARAMETERS: u128 = 1 << 50;
+
+/// `None` only after a finding.
+fn read(fields: &mut Fields<'_>) -> Option<Config> {
+    check_architecture(fields);
+    let vocab_size = fields.required("vocab_size", &SIZE);
+    let hidden_size = fields.required("hidden_size", &SIZE);
+    let intermediate_size = fields.required("intermediate_size", &SIZE);
+    let num_hidden_layers = fields.required("num_hidden_layers", &LAYERS);
+    let num_attention_heads = fields.required("num_attention_heads", &SIZE);
+    let num_key_value_heads = read_kv_heads(fields, num_attention_heads);
+    let head_dim = read_head_dim(fields, hidden_size, num_attention_heads);
+    let rms_norm_eps = fields.required("rms_norm_eps", &POSITIVE);
+    let max_position_embeddings = fields.required("max_position_embeddings", &SIZE);
+    let tie_word_embeddings = fields.optional("tie_word_embeddings", &FLAG).unwrap_or(false);
+    let attention_bias = fields.optional("attention_bias", &FLAG).unwrap_or(false);
+    let mlp_bias = fields.optional("mlp_bias", &FLAG).unwrap_or(false);
+    let bos_token_ids = fields.optional("bos_token_id", &TOKENS).unwrap_or_default();
+    let eos_token_ids = fields.optional("eos_token_id", &TOKENS).unwrap_or_default();
+    let rope = hf_rope::read(fields);
+    check_neutral(fields);
+    Some(Config {
+        vocab_size: vocab_size?,
+        hidden_size: hidden_size?,
+        intermediate_size: intermediate_size?,
+        num_hidden_layers: num_hidden_layers?,
+        num_attention_heads: num_attention_heads?,
+        num_key_value_heads: num_key_value_heads?,
+        head_dim: head_dim?,
+        rms_norm_eps: rms_norm_eps?,
+        tie_word_embeddings,
+        attention_bias,
+        mlp_bias,
+        rope: rope?,
+        max_position_embeddings: max_position_embeddings?,
+        bos_token_ids,
+        eos_token_ids,
+        dtype: read_dtype(fields),
+    })
+}
+
+fn check_architecture(fields: &mut Fields<'_>) {
+    const HINT: &str =
+        "hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+    let architectures = fields.get("architectures").and_then(Value::as_array);
+    let is_llama = architectures.is_some_and(|names| names.iter().any(|name| name == "LlamaForCausalLM"));
+    match fields.optional("model_type", &TEXT) {
+        Some(kind) if kind != "llama" => {
+            fields.find_with_hint("model_type", format!("expected llama, found {kind}"), HINT);
+        }
+        None if !is_llama && fields.get("model_type").is_none() => {
+            fields.find_with_hint("model_type", "missing, expected llama", HINT);
+        }
+        _ => {}
+    }
+    if let Some(act) = fields.optional("hidden_act", &TEXT).filter(|act| act != "silu") {
+        fields.find("hidden_act", format!("expected silu, found {act}"));
+    }
+}
+
+fn read_kv_heads(fields: &mut Fields<'_>, heads: Option<usize>) -> Option<usize> {
+    const KEY: &str = "num_key_value_heads";
+    if fields.get(KEY).is_none() {
+        return heads;
+    }
+    let kv_heads = fields.optional(KEY, &SIZE)?;
+    let heads = heads?;
+    if !heads.is_multiple_of(kv_heads) {
+        fields.find(KEY, format!("expected a divisor of num_attention_heads, {heads}, found {kv_heads}"));
+    }
+    Some(kv_heads)
+}
+
+fn read_head_dim(fields: &mut Fields<'_>, hidden: Option<usize>, heads: Option<usize>) -> Option<usize> {
+    const KEY: &str = "head_dim";
+    let head_dim = if fields.get(KEY).is_some() {
+        fields.optional(KEY, &HEAD_DIM)?
+    } else {
+        let (hidden, heads) = (hidden?, heads?);
+        if !hidden.is_multiple_of(heads) {
+            fields.find(
+                KEY,
+                format!(
+                    "missing, and hidden_size, {hidden}, is not a multiple of num_attention_heads: {heads}"
+                ),
+            );
+            return None;
+        }
+        hidden / heads
+    };
+    if !head_dim.is_multiple_of(2) {
+        fields
+            .find(KEY, format!("expected an even number, since features rotate in pairs, found {head_dim}"));
+    }
+    Some(head_dim)
+}
+
+/// Informational: a spelling that names no element type is as good as none.
+fn read_dtype(fields: &Fields<'_>) -> Option<DType> {
+    match fields.get("dtype").or(fields.get("torch_dtype"))?.as_str()? {
+        "float32" => Some(DType::F32),
+        "bfloat16" => Some(DType::BF16),
+        "float16" => Some(DType::F16),
+        _ => None,
+    }
+}
+
+/// The one value that leaves the mathematics of a Llama as they are, besides null.
+enum Neutral {
+    Absent,
+    Number(f64),
+    False,
+    FullAttention,
+}
+
+impl Neutral {
+    fn is(&self, value: &Value) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Number(neutral) => value.as_f64() == Some(*neutral),
+            Self::False => *value == Value::Bool(false),
+            Self::FullAttention => {
+                value.as_array().is_some_and(|kinds| kinds.iter().all(|kind| kind == "full_attention"))
+            }
+        }
+    }
+
+    fn expected(&self) -> String {
+        match self {
+            Self::Absent => "no such field".to_owned(),
+            Self::Number(neutral) => neutral.to_string(),
+            Self::False => "false".to_owned(),
+            Self::FullAttention => "nothing but \"full_attention\"".to_owned(),
+        }
+    }
+}
+
+/// Fields by which related architectures and quantized models differ from a plain Llama.
+const NEUTRAL: &[(&str, Neutral)] = &[
+    ("attention_dropout", Neutral::Number(0.0)),
+    ("hidden_dropout", Neutral::Number(0.0)),
+    ("residual_dropout", Neutral::Number(0.0)),
+    ("embd_pdrop", Neutral::Number(0.0)),
+    ("pretraining_tp", Neutral::Number(1.0)),
+    ("partial_rotary_factor", Neutral::Number(1.0)),
+    ("rope_interleaved", Neutral::False),
+    ("no_rope_layers", Neutral::Absent),
+    ("sliding_window", Neutral::Absent),
+    ("attention_chunk_size", Neutral::Absent),
+    ("layer_types", Neutral::FullAttention),
+    ("quantization_config", Neutral::Absent),
+    ("attention_out_bias", Neutral::False),
+    ("use_qk_norm", Neutral::False),
+    ("clip_qkv", Neutral::Absent),
+    ("attn_logit_softcapping", Neutral::Absent),
+    ("final_logit_softcapping", Neutral::Absent),
+    ("query_pre_attn_scalar", Neutral::Absent),
+    ("attention_multiplier", Neutral::Absent),
+    ("embedding_multiplier", Neutral::Number(1.0)),
+    ("residual_multiplier", Neutral::Number(1.0)),
+    ("logits_scaling", Neutral::Number(1.0)),
+    ("logit_scale", Neutral::Number(1.0)),
+    ("use_parallel_residual", Neutral::False),
+    ("num_local_experts", Neutral::Absent),
+    ("num_experts", Neutral::Absent),
+];
+
+fn check_neutral(fields: &mut Fields<'_>) {
+    for (key, neutral) in NEUTRAL {
+        if let Some(value) = fields.get(key).filter(|value| !neutral.is(value)) {
+            fields.find_with_hint(
+                key,
+                format!("expected {}, found {}", neutral.expected(), excerpt(value)),
+                "hloom computes plain Llama layers and would have to ignore it",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Rope;
+
+    proptest! {
+        #[test]
+        fn no_value_of_a_field_is_read_into_a_broken_config(field in 0..FIELDS.len(), value in any_value()) {
+            let config = with(json!({ FIELDS[field]: value }));
+            match Config::from_hf(&config, "c.json") {
+                Err(findings) => prop_assert!(!findings.0.is_empty()),
+                Ok(config) => {
+                    prop_assert_eq!(config.num_attention_heads % config.num_key_value_heads, 0);
+                    prop_assert!(config.param_count() <= 1 << 50);
+                    let frequencies = config.rope.inverse_frequencies(config.head_dim);
+                    prop_assert_eq!(2 * frequencies.len(), config.head_dim);
+                    prop_assert!(frequencies.iter().all(|f| f.is_finite() && *f >= 0.0));
+                }
+            }
+        }
+    }
+
+    const FIELDS: [&str; 12] = [
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "rms_norm_eps",
+        "rope_theta",
+        "rope_scaling",
+        "rope_parameters",
+        "eos_token_id",
+        "architectures",
+    ];
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let number = prop_oneof![any::<i64>().prop_map(Value::from), any::<f64>().prop_map(Value::from)];
+        let small = (0..70_u64).prop_map(Value::from);
+        let table = (any::<f64>(), any::<f64>()).prop_map(
+            |(theta, factor)| json!({"rope_type": "linear", "rope_theta": theta, "factor": factor}),
+        );
+        prop_oneof![number, small, table, Just(json!(null)), Just(json!([])), Just(json!("llama3"))]
+    }
+
+    /// A small valid configuration with some fields replaced; null takes a field away.
+    fn with(changes: Value) -> Value {
+        let mut config = json!({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256,
+            "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "rms_norm_eps": 1e-5, "max_position_embeddings": 512});
+        for (key, value) in changes.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        config
+    }
+
+    #[track_caller]
+    fn read(changes: Value) -> Config {
+        Config::from_hf(&with(changes), "c.json").unwrap()
+    }
+
+    #[track_caller]
+    fn refuse(changes: Value, expect: &[&str]) {
+        let findings = Config::from_hf(&with(changes), "c.json").unwrap_err();
+        assert_eq!(findings.to_string(), expect.join("\n"));
+    }
+
+    #[test]
+    fn what_transformers_5_writes_reads() {
+        let text = r#"{"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+            "bos_token_id": 1, "dtype": "float32", "eos_token_id": [2, 3], "head_dim": 32, "hidden_act": "silu",
+            "hidden_size": 64, "initializer_range": 0.08, "intermediate_size": 176,
+            "max_position_embeddings": 512, "mlp_bias": true, "model_type": "llama", "num_attention_heads": 4,
+            "num_hidden_layers": 2, "num_key_value_heads": 2, "pad_token_id": null, "pretraining_tp": 1,
+            "rms_norm_eps": 1e-05, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+            "tie_word_embeddings": true, "transformers_version": "5.24.0", "use_cache": true, "vocab_size": 259}"#;
+        let expect = Config {
+            vocab_size: 259,
+            hidden_size: 64,
+            intermediate_size: 176,
+            num_hidden_layers: 2,
+            num_attention_heads: 4,
+            num_key_value_heads: 2,
+            head_dim: 32,
+            rms_norm_eps: 1e-5,
+            tie_word_embeddings: true,
+            attention_bias: false,
+            mlp_bias: true,
+            rope: Rope::Default { theta: 10_000.0 },
+            max_position_embeddings: 512,
+            bos_token_ids: vec![1],
+            eos_token_ids: vec![2, 3],
+            dtype: Some(DType::F32),
+        };
+        assert_eq!(Config::from_json(text, "c.json"), Ok(expect));
+    }
+
+    #[test]
+    fn what_older_files_leave_out_is_filled_in() {
+        let config =
+            read(json!({"model_type": null, "torch_dtype": "bfloat16", "num_key_value_heads": null}));
+        assert_eq!((config.num_key_value_heads, config.head_dim), (4, 16));
+        assert_eq!(
+            (config.tie_word_embeddings, config.attention_bias, config.mlp_bias),
+            (false, false, false)
+        );
+        assert_eq!((config.bos_token_ids, config.dtype), (vec![], Some(DType::BF16)));
+        assert_eq!(read(json!({"sliding_window": null, "layer_types": ["full_attention"]})).vocab_size, 256);
+    }
+
+    #[test]
+    fn biases_count_as_parameters() {
+        let linears = 4 * 64 * 64 + 3 * 64 * 176;
+        let layer = linears + 2 * 64;
+        let plain = 2 * 256 * 64 + 2 * layer + 64;
+        assert_eq!(read(json!({})).param_count(), plain);
+        assert_eq!(read(json!({"attention_bias": true})).param_count(), plain + 2 * 4 * 64);
+        assert_eq!(read(json!({"mlp_bias": true})).param_count(), plain + 2 * (2 * 176 + 64));
+        assert_eq!(read(json!({"tie_word_embeddings": true})).param_count(), plain - 256 * 64);
+    }
+
+    #[test]
+    fn every_problem_is_named_at_once() {
+        refuse(
+            json!({"vocab_size": null, "hidden_size": 64.5, "num_hidden_layers": 0, "rms_norm_eps": "1e-5",
+                "mlp_bias": 1, "eos_token_id": -1, "hidden_act": "gelu"}),
+            &[
+                "c.json: `hidden_act`: expected silu, found gelu",
+                "c.json: `vocab_size`: missing, expected a whole number from 1 to 2147483647",
+                "c.json: `hidden_size`: expected a whole number from 1 to 2147483647, found 64.5",
+                "c.json: `num_hidden_layers`: expected a whole number from 1 to 10000, found 0",
+                "c.json: `rms_norm_eps`: expected a number from 1e-30 to 1e30, found \"1e-5\"",
+                "c.json: `mlp_bias`: expected true or false, found 1",
+                "c.json: `eos_token_id`: expected a token id or a list of them, found -1",
+            ],
+        );
+    }
+
+    #[test]
+    fn sizes_must_fit_each_other() {
+        refuse(
+            json!({"num_key_value_heads": 3}),
+            &["c.json: `num_key_value_heads`: expected a divisor of num_attention_heads, 4, found 3"],
+        );
+        refuse(
+            json!({"hidden_size": 66}),
+            &[
+                "c.json: `head_dim`: missing, and hidden_size, 66, is not a multiple of num_attention_heads: 4",
+            ],
+        );
+        refuse(
+            json!({"head_dim": 15}),
+            &["c.json: `head_dim`: expected an even number, since features rotate in pairs, found 15"],
+        );
+        let most = 0x7fff_ffff_u64;
+        refuse(
+            json!({"hidden_size": most, "head_dim": 2, "intermediate_size": most, "vocab_size": 1}),
+            &["c.json: the sizes multiply to too many parameters: 27670116237265862591"],
+        );
+    }
+
+    #[test]
+    fn another_architecture_is_refused() {
+        let hint = "\n  hint: hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+        refuse(
+            json!({"model_type": "mistral"}),
+            &[&format!("c.json: `model_type`: expected llama, found mistral{hint}")],
+        );
+        refuse(
+            json!({"model_type": null, "architectures": null}),
+            &[&format!("c.json: `model_type`: missing, expected llama{hint}")],
+        );
+    }
+
+    #[test]
+    fn what_would_change_the_mathematics_is_refused() {
+        let cases = [
+            (json!({"attention_dropout": 0.1}), "`attention_dropout`: expected 0, found 0.1"),
+            (json!({"pretraining_tp": 2}), "`pretraining_tp`: expected 1, found 2"),
+            (json!({"sliding_window": 4096}), "`sliding_window`: expected no such field, found 4096"),
+            (json!({"rope_interleaved": true}), "`rope_interleaved`: expected false, found true"),
+            (
+                json!({"layer_types": ["linear"]}),
+                "`layer_types`: expected nothing but \"full_attention\", found [\"linear\"]",
+            ),
+            (json!({"partial_rotary_factor": 0.5}), "`partial_rotary_factor`: expected 1, found 0.5"),
+            (
+                json!({"quantization_config": {"quant_method": "bitsandbytes", "bnb_4bit_compute_dtype": "bfloat16"}}),
+                "`quantization_config`: expected no such field, found \
+                 {\"quant_method\":\"bitsandbytes\",\"bnb_4bit_compute_dtype\":\"bfl...",
+            ),
+        ];
+        for (changes, message) in cases {
+            let hint = "\n  hint: hloom computes plain Llama layers and would have to ignore it";
+            refuse(changes, &[&format!("c.json: {message}{hint}")]);
+        }
+    }
+
+    #[test]
+    fn broken_text_is_met_with_its_line() {
+        let json = Config::from_json("{\n \"vocab_size\": 1,\n}", "c.json").unwrap_err().to_string();
+        assert_eq!(json, "c.json:3: not valid JSON: trailing comma at line 3 column 1");
+        let toml = Config::from_toml("vocab_size = 1\nhidden_size =\n", "c.toml").unwrap_err().to_string();
+        assert!(toml.starts_with("c.toml:2: not valid TOML: "), "{toml}");
+        let list = Config::from_json("[1]", "c.json").unwrap_err().to_string();
+        assert_eq!(list, "c.json: expected an object, found [1]");
+    }
+}

@@ -1,0 +1,62 @@
+//! The model as a graph: one layer, and what stands before and after the stack.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Linear, Param,
+    nn::{self, LoraValues, RopeTable, Scope},
+};
+use crate::{
+    hlo::{DotDims, Value},
+    templates::TemplateError,
+};
+
+/// The values of one layer.
+pub struct LayerValues<'b> {
+    /// Norms, weights and biases, without the dimension of layers.
+    pub base: BTreeMap<Param, Value<'b>>,
+    /// The adapters, for the linears that have one.
+    pub adapters: BTreeMap<Linear, LoraValues<'b>>,
+}
+
+/// One layer: `x [batch, seq, embed]` to the same.
+///
+/// # Errors
+/// If a template is not right.
+pub fn layer<'b>(
+    scope: &Scope<'_>,
+    x: Value<'b>,
+    table: RopeTable<'b>,
+    values: &LayerValues<'b>,
+) -> Result<Value<'b>, TemplateError> {
+    let base = |param: Param| values.base[&param];
+    let linear = |which: Linear, x: Value<'b>| {
+        let bias = values.base.get(&Param::Bias(which)).copied();
+        let adapter = values.adapters.get(&which).copied();
+        nn::linear(scope, which, x, base(Param::Weight(which)), bias, adapter)
+    };
+
+    let h = nn::norm(scope, x, base(Param::InputNorm))?;
+    let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
+    let mixed = nn::attention(scope, q, k, v, table)?;
+    let x = x + linear(Linear::Output, mixed)?;
+
+    let h = nn::norm(scope, x, base(Param::PostAttentionNorm))?;
+    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?;
+    Ok(x + linear(Linear::Down, gated)?)
+}
+
+/// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`.
+///
+/// # Errors
+/// If a template is not right.
+pub fn logits<'b>(
+    scope: &Scope<'_>,
+    x: Value<'b>,
+    final_norm: Value<'b>,
+    head: Value<'b>,
+) -> Result<Value<'b>, TemplateError> {
+    let h = nn::norm(scope, x, final_norm)?;
+    let dims = DotDims { lhs_contracting: vec![2], rhs_contracting: vec![1], ..DotDims::default() };
+    Ok(h.dot(head, dims).named("logits"))
+}

@@ -1,0 +1,210 @@
+//! Which linears a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) sits on, with what rank and
+//! scale, in the terms of PEFT 0.21's `LoraConfig`.
+
+mod matching;
+mod plan;
+mod resolve;
+
+pub use plan::{Adapted, LoraPlan};
+
+/// How `alpha` and the rank `r` give the scale of an adapter's product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scaling {
+    /// `alpha / r`.
+    #[default]
+    Classic,
+    /// `alpha / sqrt(r)`: rsLoRA, Kalajdzievski 2023, arXiv:2312.03732.
+    RankStabilized,
+}
+
+impl Scaling {
+    /// The scale of an adapter of this rank and alpha.
+    pub fn scale(self, alpha: f64, rank: usize) -> f64 {
+        match self {
+            Self::Classic => alpha / rank as f64,
+            Self::RankStabilized => alpha / (rank as f64).sqrt(),
+        }
+    }
+}
+
+/// A choice of modules by their full names, such as `model.layers.0.self_attn.q_proj`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// All seven linears of every layer; never the output head.
+    AllLinear,
+    /// Modules whose name is one of these or ends with a dot and one of these.
+    Names(Vec<String>),
+    /// Modules whose whole name matches a regular expression.
+    Regex(String),
+}
+
+/// What to adapt and how: the fields of PEFT's `LoraConfig` that decide it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoraSpec {
+    /// The rank where no pattern says otherwise.
+    pub rank: usize,
+    /// The numerator of the scale where no pattern says otherwise.
+    pub alpha: f64,
+    /// The formula of the scale.
+    pub scaling: Scaling,
+    /// What is adapted.
+    pub targets: Targets,
+    /// What is not, though a target.
+    pub exclude: Option<Targets>,
+    /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and a target that
+    /// is a module's full name goes before it.
+    pub layers: Vec<usize>,
+    /// Ranks of some modules. A key is a regular expression that matches a whole name or what follows a
+    /// dot of it; the first key that matches counts.
+    pub rank_pattern: Vec<(String, usize)>,
+    /// Alphas of some modules, by keys like those of `rank_pattern`.
+    pub alpha_pattern: Vec<(String, f64)>,
+}
+
+impl LoraSpec {
+    /// One rank and alpha for all seven linears of every layer.
+    pub fn all_linear(rank: usize, alpha: f64) -> Self {
+        Self {
+            rank,
+            alpha,
+            scaling: Scaling::Classic,
+            targets: Targets::AllLinear,
+            exclude: None,
+            layers: Vec::new(),
+            rank_pattern: Vec::new(),
+            alpha_pattern: Vec::new(),
+        }
+    }
+
+    /// The meaning of the fields of an `adapter_config.json`.
+    pub fn from_peft(fields: PeftFields) -> Self {
+        let targets = match fields.target_modules {
+            PeftModules::One(text) if text.eq_ignore_ascii_case("all-linear") => Targets::AllLinear,
+            other => other.into(),
+        };
+        let scaling = if fields.use_rslora { Scaling::RankStabilized } else { Scaling::Classic };
+        Self {
+            rank: fields.r,
+            alpha: fields.lora_alpha,
+            scaling,
+            targets,
+            exclude: fields.exclude_modules.filter(|modules| !modules.is_empty()).map(Targets::from),
+            layers: fields.layers_to_transform,
+            rank_pattern: fields.rank_pattern,
+            alpha_pattern: fields.alpha_pattern,
+        }
+    }
+
+    /// What to write into an `adapter_config.json`; "all-linear" is written as the seven names, which
+    /// every reader of such files understands. Names are sorted, each written once.
+    pub fn to_peft(&self) -> PeftFields {
+        let modules = |targets: &Targets| match targets {
+            Targets::AllLinear => PeftModules::List(super::Linear::ALL.map(|l| l.name().to_owned()).into()),
+            Targets::Names(names) => PeftModules::List(names.clone()),
+            Targets::Regex(pattern) => PeftModules::One(pattern.clone()),
+        };
+        PeftFields {
+            r: self.rank,
+            lora_alpha: self.alpha,
+            use_rslora: self.scaling == Scaling::RankStabilized,
+            target_modules: modules(&self.targets).sorted(),
+            exclude_modules: self.exclude.as_ref().map(|targets| modules(targets).sorted()),
+            layers_to_transform: self.layers.clone(),
+            rank_pattern: self.rank_pattern.clone(),
+            alpha_pattern: self.alpha_pattern.clone(),
+        }
+    }
+}
+
+/// `target_modules` or `exclude_modules` as JSON has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeftModules {
+    /// A string: a regular expression or "all-linear".
+    One(String),
+    /// A list of names.
+    List(Vec<String>),
+}
+
+impl PeftModules {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::One(text) => text.is_empty(),
+            Self::List(names) => names.is_empty(),
+        }
+    }
+
+    fn sorted(self) -> Self {
+        match self {
+            Self::One(text) => Self::One(text),
+            Self::List(mut names) => {
+                names.sort();
+                names.dedup();
+                Self::List(names)
+            }
+        }
+    }
+}
+
+impl From<PeftModules> for Targets {
+    fn from(modules: PeftModules) -> Self {
+        match modules {
+            PeftModules::One(pattern) => Self::Regex(pattern),
+            PeftModules::List(names) => Self::Names(names),
+        }
+    }
+}
+
+/// The fields of an `adapter_config.json` that decide what is adapted, under PEFT's names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeftFields {
+    /// The rank.
+    pub r: usize,
+    /// The numerator of the scale.
+    pub lora_alpha: f64,
+    /// Whether the scale is that of rsLoRA.
+    pub use_rslora: bool,
+    /// What is adapted.
+    pub target_modules: PeftModules,
+    /// What is not, though a target.
+    pub exclude_modules: Option<PeftModules>,
+    /// The only layers to adapt; empty for all (null or a single number in the file).
+    pub layers_to_transform: Vec<usize>,
+    /// Ranks of some modules, in the order of the file, which decides.
+    pub rank_pattern: Vec<(String, usize)>,
+    /// Alphas of some modules, in the order of the file, which decides.
+    pub alpha_pattern: Vec<(String, f64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_peft_go_round() {
+        let spec = LoraSpec {
+            scaling: Scaling::RankStabilized,
+            targets: Targets::Regex(r".*\.q_proj".into()),
+            exclude: Some(Targets::Names(vec!["model.layers.0.self_attn.q_proj".into()])),
+            rank_pattern: vec![("q_proj".into(), 4)],
+            alpha_pattern: vec![("q_proj".into(), 2.0)],
+            ..LoraSpec::all_linear(8, 16.0)
+        };
+        assert_eq!(LoraSpec::from_peft(spec.to_peft()), spec);
+    }
+
+    #[test]
+    fn all_linear_is_read_as_such_and_written_as_names() {
+        let spec = LoraSpec::all_linear(8, 16.0);
+        let written = spec.to_peft();
+        let names = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"];
+        assert_eq!(written.target_modules, PeftModules::List(names.map(str::to_owned).into()));
+        let read = PeftFields { target_modules: PeftModules::One("All-Linear".into()), ..written };
+        assert_eq!(LoraSpec::from_peft(read), spec);
+    }
+
+    #[test]
+    fn scales_are_those_of_the_papers() {
+        assert_eq!(Scaling::Classic.scale(16.0, 64), 0.25);
+        assert_eq!(Scaling::RankStabilized.scale(16.0, 64), 2.0);
+    }
+}

@@ -1,0 +1,465 @@
+use std::collections::BTreeSet;
+
+use super::{
+    Adapted, LoraPlan, LoraSpec, Targets,
+    matching::{Pattern, names},
+};
+use crate::{
+    base::{Finding, Findings, Place, nearest},
+    model::{Config, Linear},
+};
+
+/// Beyond any use; a larger number is a mistake that would only show as a failed allocation.
+const MOST_RANK: usize = 1 << 20;
+
+const LINEARS_ONLY: &str = "only the seven linears inside the layers can be adapted";
+
+impl LoraSpec {
+    /// Decides for every linear of every layer whether it is adapted, with what rank and scale.
+    ///
+    /// Stricter than PEFT, which ignores a part of a list or a pattern that matches nothing.
+    ///
+    /// # Errors
+    /// Every problem found, each at the field's name in PEFT: ranks and alphas out of range, expressions
+    /// that cannot be read, entries and patterns that match no linear, modules that are not linears.
+    pub fn resolve(&self, config: &Config) -> Result<LoraPlan, Findings> {
+        let mut findings = Findings::default();
+        let (modules, others) = (linears(config), other_modules(config));
+        let universe: Vec<&str> =
+            modules.iter().map(|module| &module.name).chain(&others).map(String::as_str).collect();
+        self.check_numbers(&mut findings);
+        self.check_layers(config, &mut findings);
+        let targets = Selector::new("target_modules", &self.targets, &universe, &mut findings);
+        let exclude = self
+            .exclude
+            .as_ref()
+            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, &mut findings));
+        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, &mut findings);
+        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, &mut findings);
+        let (Some(targets), true) = (targets, findings.0.is_empty()) else { return Err(findings) };
+
+        let excluded = |module: &str| exclude.as_ref().is_some_and(|exclude| exclude.matches(module));
+        let adaptable: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
+        let refused: Vec<&str> = others.iter().map(String::as_str).filter(|name| !excluded(name)).collect();
+        targets.check_entries(&adaptable, &refused, &mut findings);
+        if let Some(exclude) = &exclude {
+            exclude.check_entries(&universe, &[], &mut findings);
+        }
+        let is_target = |module: &Module| {
+            targets.matches(&module.name) && self.takes_layer(&targets, module) && !excluded(&module.name)
+        };
+        let chosen: Vec<&Module> = modules.iter().filter(|module| is_target(module)).collect();
+        if chosen.is_empty() && findings.0.is_empty() {
+            report(&mut findings, "target_modules", "no linear is left to adapt");
+        }
+        if !chosen.is_empty() {
+            check_keys("rank_pattern", &ranks, &chosen, &mut findings);
+            check_keys("alpha_pattern", &alphas, &chosen, &mut findings);
+        }
+        let mut layers = vec![[None; Linear::ALL.len()]; config.num_hidden_layers];
+        for module in chosen {
+            let rank = first_match(&ranks, &module.name).unwrap_or(self.rank);
+            let alpha = first_match(&alphas, &module.name).unwrap_or(self.alpha);
+            let scale = self.scaling.scale(alpha, rank);
+            layers[module.layer][module.linear as usize] = Some(Adapted { rank, scale });
+        }
+        findings.into_result(LoraPlan::new(config, layers))
+    }
+
+    fn check_numbers(&self, findings: &mut Findings) {
+        let rank = [("r".to_owned(), self.rank)];
+        let ranks = self.rank_pattern.iter().map(|(key, rank)| (format!("rank_pattern.{key}"), *rank));
+        for (place, rank) in rank.into_iter().chain(ranks).filter(|(_, r)| !(1..=MOST_RANK).contains(r)) {
+            report(findings, &place, format!("expected a rank from 1 to {MOST_RANK}, found {rank}"));
+        }
+        let alpha = [("lora_alpha".to_owned(), self.alpha)];
+        let alphas = self.alpha_pattern.iter().map(|(key, alpha)| (format!("alpha_pattern.{key}"), *alpha));
+        for (place, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0)) {
+            report(findings, &place, format!("expected a number above 0, found {alpha}"));
+        }
+    }
+
+    fn check_layers(&self, config: &Config, findings: &mut Findings) {
+        const PLACE: &str = "layers_to_transform";
+        if !self.layers.is_empty() && !matches!(self.targets, Targets::Names(_)) {
+            let finding =
+                Finding::new(place(PLACE), "expected target_modules to be a list of names beside it");
+            findings.push(finding.with_hint("name the linears, as in q_proj, v_proj"));
+        }
+        let count = config.num_hidden_layers;
+        for layer in self.layers.iter().filter(|&&layer| layer >= count) {
+            report(
+                findings,
+                PLACE,
+                format!("expected a layer from 0 to {}, found {layer}", count.saturating_sub(1)),
+            );
+        }
+    }
+
+    /// PEFT asks for the layer only where a list entry is not the module's full name.
+    fn takes_layer(&self, targets: &Selector<'_>, module: &Module) -> bool {
+        self.layers.is_empty() || self.layers.contains(&module.layer) || targets.has_full_name(&module.name)
+    }
+}
+
+/// One linear of one layer.
+struct Module {
+    name: String,
+    layer: usize,
+    linear: Linear,
+}
+
+fn linears(config: &Config) -> Vec<Module> {
+    (0..config.num_hidden_layers)
+        .flat_map(|layer| Linear::ALL.map(|linear| Module { name: linear.module_name(layer), layer, linear }))
+        .collect()
+}
+
+/// The names of all other modules that transformers gives a Llama.
+fn other_modules(config: &Config) -> Vec<String> {
+    let layers = (0..config.num_hidden_layers).flat_map(|layer| {
+        ["", ".self_attn", ".mlp", ".mlp.act_fn", ".input_layernorm", ".post_attention_layernorm"]
+            .map(|part| format!("model.layers.{layer}{part}"))
+    });
+    ["lm_head", "model.embed_tokens", "model", "model.layers", "model.norm", "model.rotary_emb"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(layers)
+        .collect()
+}
+
+/// [`Targets`] ready to match, with the field they come from.
+enum Selector<'a> {
+    All,
+    Names { field: &'static str, entries: &'a [String] },
+    Regex { field: &'static str, text: &'a str, pattern: Pattern },
+}
+
+impl<'a> Selector<'a> {
+    /// `None` after a finding, if an expression cannot be read.
+    fn new(
+        field: &'static str,
+        targets: &'a Targets,
+        universe: &[&str],
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        match targets {
+            Targets::AllLinear => Some(Self::All),
+            Targets::Names(entries) => Some(Self::Names { field, entries }),
+            Targets::Regex(text) => match Pattern::whole(text, universe) {
+                Ok(pattern) => Some(Self::Regex { field, text, pattern }),
+                Err(message) => {
+                    report(findings, field, message);
+                    None
+                }
+            },
+        }
+    }
+
+    fn matches(&self, module: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names { entries, .. } => entries.iter().any(|entry| names(entry, module)),
+            Self::Regex { pattern, .. } => pattern.matches(module),
+        }
+    }
+
+    fn has_full_name(&self, module: &str) -> bool {
+        match self {
+            Self::Names { entries, .. } => entries.iter().any(|entry| entry == module),
+            Self::All | Self::Regex { .. } => false,
+        }
+    }
+
+    /// Notes entries that match one of the `refused` names, or none of the `allowed` ones.
+    fn check_entries(&self, allowed: &[&str], refused: &[&str], findings: &mut Findings) {
+        match self {
+            Self::All => {}
+            Self::Names { field, entries } => {
+                if entries.is_empty() {
+                    report(findings, field, "the list is empty");
+                }
+                for entry in entries.iter().collect::<BTreeSet<_>>() {
+                    if let Some(name) = refused.iter().find(|name| names(entry, name)) {
+                        refuse_module(field, entry, name, findings);
+                    } else if !allowed.iter().any(|name| names(entry, name)) {
+                        refuse_entry(field, entry, nearest_linear(entry, allowed), findings);
+                    }
+                }
+            }
+            Self::Regex { field, text, pattern } => {
+                if let Some(name) = refused.iter().find(|name| pattern.matches(name)) {
+                    refuse_module(field, text, name, findings);
+                } else if !allowed.iter().any(|name| pattern.matches(name)) {
+                    let example = Linear::Query.module_name(0);
+                    let hint = format!("an expression must match a whole name, such as {example}");
+                    refuse_entry(field, text, hint, findings);
+                }
+            }
+        }
+    }
+}
+
+fn refuse_module(field: &str, entry: &str, module: &str, findings: &mut Findings) {
+    let message = format!("{entry} matches a module that cannot be adapted: {module}");
+    findings.push(Finding::new(place(field), message).with_hint(LINEARS_ONLY));
+}
+
+fn refuse_entry(field: &str, entry: &str, hint: String, findings: &mut Findings) {
+    let message = format!("matches no linear of the model: {entry}");
+    findings.push(Finding::new(place(field), message).with_hint(hint));
+}
+
+/// The name that was probably meant, or the names there are.
+fn nearest_linear(entry: &str, full_names: &[&str]) -> String {
+    let short = Linear::ALL.map(Linear::name);
+    match nearest(entry, short.into_iter().chain(full_names.iter().copied())) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the linears are {}", short.join(", ")),
+    }
+}
+
+/// A pattern of `rank_pattern` or `alpha_pattern`, ready to match.
+struct Key<'a, T> {
+    text: &'a str,
+    pattern: Pattern,
+    value: T,
+}
+
+fn keys<'a, T: Copy>(
+    field: &str,
+    patterns: &'a [(String, T)],
+    universe: &[&str],
+    findings: &mut Findings,
+) -> Vec<Key<'a, T>> {
+    let mut keys = Vec::new();
+    for (text, value) in patterns {
+        match Pattern::key(text, universe) {
+            Ok(pattern) => keys.push(Key { text, pattern, value: *value }),
+            Err(message) => report(findings, field, message),
+        }
+    }
+    keys
+}
+
+fn check_keys<T>(field: &str, keys: &[Key<'_, T>], chosen: &[&Module], findings: &mut Findings) {
+    for key in keys.iter().filter(|key| !chosen.iter().any(|module| key.pattern.matches(&module.name))) {
+        report(findings, field, format!("matches no adapted linear: {}", key.text));
+    }
+}
+
+fn first_match<T: Copy>(keys: &[Key<'_, T>], module: &str) -> Option<T> {
+    keys.iter().find(|key| key.pattern.matches(module)).map(|key| key.value)
+}
+
+fn place(field: &str) -> Place {
+    Place::default().at(field)
+}
+
+fn report(findings: &mut Findings, field: &str, message: impl Into<String>) {
+    findings.push(Finding::new(place(field), message));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::lora::Scaling;
+
+    fn tiny() -> Config {
+        Config::builtin("tiny").unwrap()
+    }
+
+    fn of_names(entries: &[&str]) -> LoraSpec {
+        let targets = Targets::Names(entries.iter().map(|&entry| entry.to_owned()).collect());
+        LoraSpec { targets, ..LoraSpec::all_linear(8, 16.0) }
+    }
+
+    fn of_regex(pattern: &str) -> LoraSpec {
+        LoraSpec { targets: Targets::Regex(pattern.into()), ..LoraSpec::all_linear(8, 16.0) }
+    }
+
+    fn patterns<T: Copy>(pairs: &[(&str, T)]) -> Vec<(String, T)> {
+        pairs.iter().map(|&(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// `expect` has one entry an adapter: layer, linear, rank and scale.
+    #[track_caller]
+    fn check(spec: &LoraSpec, expect: &[&str]) {
+        let plan = spec.resolve(&tiny()).map_err(|findings| findings.to_string()).unwrap();
+        let got: Vec<String> =
+            plan.iter().map(|(l, n, a)| format!("{l} {n} {} {}", a.rank, a.scale)).collect();
+        assert_eq!(got, expect);
+    }
+
+    #[track_caller]
+    fn refuse(spec: &LoraSpec, expect: &[&str]) {
+        let findings = spec.resolve(&tiny()).unwrap_err();
+        assert_eq!(findings.to_string(), expect.join("\n"));
+    }
+
+    #[test]
+    fn all_linear_is_the_seven_of_every_layer() {
+        let plan = LoraSpec::all_linear(8, 16.0).resolve(&tiny()).unwrap();
+        assert_eq!((plan.layer_count(), plan.iter().count()), (2, 14));
+        assert_eq!(plan.trainable_params(), 2 * 8 * (128 + 96 + 96 + 128 + 3 * 192));
+        assert_eq!(plan.scales(Linear::Gate), [2.0, 2.0]);
+    }
+
+    #[test]
+    fn a_list_matches_names_and_their_ends() {
+        check(
+            &of_names(&["self_attn.q_proj", "model.layers.1.mlp.down_proj", "q_proj", "q_proj"]),
+            &["0 q_proj 8 2", "1 q_proj 8 2", "1 down_proj 8 2"],
+        );
+    }
+
+    #[test]
+    fn an_expression_matches_whole_names() {
+        check(&of_regex(r".*layers\.1\..*(q|v)_proj"), &["1 q_proj 8 2", "1 v_proj 8 2"]);
+        check(&of_regex(r"(?!.*mlp)(?!.*(k|v|o)_proj).*\.\w+_proj"), &["0 q_proj 8 2", "1 q_proj 8 2"]);
+    }
+
+    #[test]
+    fn the_first_pattern_that_matches_counts() {
+        let spec = LoraSpec {
+            scaling: Scaling::RankStabilized,
+            rank_pattern: patterns(&[("layers.0.self_attn.q_proj", 4), ("q_proj", 16), (".*q_proj", 64)]),
+            alpha_pattern: patterns(&[("^model.layers.1.*", 32.0)]),
+            ..of_names(&["q_proj", "v_proj"])
+        };
+        let eighth = (16.0 / 8f64.sqrt()).to_string();
+        let eighth_of_double = (32.0 / 8f64.sqrt()).to_string();
+        check(
+            &spec,
+            &[
+                "0 q_proj 4 8",
+                &format!("0 v_proj 8 {eighth}"),
+                "1 q_proj 16 8",
+                &format!("1 v_proj 8 {eighth_of_double}"),
+            ],
+        );
+        let plan = spec.resolve(&tiny()).unwrap();
+        assert_eq!((plan.max_rank(Linear::Query), plan.max_rank(Linear::Key)), (16, 0));
+        assert!(plan.is_adapted(Linear::Value) && !plan.is_adapted(Linear::Output));
+        assert_eq!(plan.scales(Linear::Down), [0.0, 0.0]);
+        assert_eq!(plan.get(2, Linear::Query), None);
+    }
+
+    #[test]
+    fn excluded_modules_and_other_layers_are_left_out() {
+        let exclude = Some(Targets::Names(vec!["layers.0.self_attn.q_proj".into()]));
+        check(&LoraSpec { exclude, ..of_names(&["q_proj"]) }, &["1 q_proj 8 2"]);
+        let exclude = Some(Targets::Regex(r".*\.(0|1)\.mlp.*".into()));
+        check(&LoraSpec { exclude, ..of_regex(r".*\.1\..*(o|up)_proj") }, &["1 o_proj 8 2"]);
+        check(
+            &LoraSpec { layers: vec![1], ..of_names(&["v_proj", "model.layers.0.mlp.up_proj"]) },
+            &["0 up_proj 8 2", "1 v_proj 8 2"],
+        );
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_all_named() {
+        let spec = LoraSpec {
+            rank: 0,
+            alpha: f64::NAN,
+            rank_pattern: patterns(&[("q_proj", 1 << 21)]),
+            alpha_pattern: patterns(&[("q_proj", -1.0)]),
+            ..of_names(&["q_proj"])
+        };
+        refuse(
+            &spec,
+            &[
+                "`r`: expected a rank from 1 to 1048576, found 0",
+                "`rank_pattern.q_proj`: expected a rank from 1 to 1048576, found 2097152",
+                "`lora_alpha`: expected a number above 0, found NaN",
+                "`alpha_pattern.q_proj`: expected a number above 0, found -1",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_matches_nothing_is_named() {
+        let list = "the linears are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj";
+        refuse(
+            &of_names(&["q_proj", "vproj", "query_key_value", "model.layers.7.mlp.up_proj"]),
+            &[
+                "`target_modules`: matches no linear of the model: model.layers.7.mlp.up_proj\n  \
+             hint: did you mean `model.layers.0.mlp.up_proj`?",
+                &format!("`target_modules`: matches no linear of the model: query_key_value\n  hint: {list}"),
+                "`target_modules`: matches no linear of the model: vproj\n  hint: did you mean `v_proj`?",
+            ],
+        );
+        refuse(
+            &of_regex("q_proj"),
+            &["`target_modules`: matches no linear of the model: q_proj\n  \
+               hint: an expression must match a whole name, such as model.layers.0.self_attn.q_proj"],
+        );
+        refuse(&of_names(&[]), &["`target_modules`: the list is empty"]);
+        let spec = LoraSpec {
+            rank_pattern: patterns(&[("k_proj", 4)]),
+            alpha_pattern: patterns(&[("proj", 4.0)]),
+            ..of_names(&["q_proj"])
+        };
+        refuse(
+            &spec,
+            &[
+                "`rank_pattern`: matches no adapted linear: k_proj",
+                "`alpha_pattern`: matches no adapted linear: proj",
+            ],
+        );
+        let exclude = Some(Targets::AllLinear);
+        refuse(
+            &LoraSpec { exclude, ..of_names(&["q_proj"]) },
+            &["`target_modules`: no linear is left to adapt"],
+        );
+        let exclude = Some(Targets::Names(vec!["q_prj".into()]));
+        refuse(
+            &LoraSpec { exclude, ..of_names(&["q_proj"]) },
+            &["`exclude_modules`: matches no linear of the model: q_prj\n  hint: did you mean `q_proj`?"],
+        );
+    }
+
+    #[test]
+    fn modules_that_are_no_linears_are_refused() {
+        let hint = "hint: only the seven linears inside the layers can be adapted";
+        for (entry, module) in [
+            ("lm_head", "lm_head"),
+            ("embed_tokens", "model.embed_tokens"),
+            ("mlp", "model.layers.0.mlp"),
+            ("input_layernorm", "model.layers.0.input_layernorm"),
+        ] {
+            let message = format!(
+                "`target_modules`: {entry} matches a module that cannot be adapted: {module}\n  {hint}"
+            );
+            refuse(&of_names(&["q_proj", entry]), &[&message]);
+        }
+        refuse(
+            &of_regex(".*(head|q_proj)"),
+            &[&format!(
+                "`target_modules`: .*(head|q_proj) matches a module that cannot be adapted: lm_head\n  {hint}"
+            )],
+        );
+        let exclude = Some(Targets::Regex("lm_head|.*[vk]_proj".into()));
+        check(&LoraSpec { exclude, ..of_regex(".*(head|[qvk]_proj)") }, &["0 q_proj 8 2", "1 q_proj 8 2"]);
+    }
+
+    #[test]
+    fn layers_need_names_and_must_exist() {
+        refuse(
+            &LoraSpec { layers: vec![2], ..LoraSpec::all_linear(8, 16.0) },
+            &[
+                "`layers_to_transform`: expected target_modules to be a list of names beside it\n  \
+             hint: name the linears, as in q_proj, v_proj",
+                "`layers_to_transform`: expected a layer from 0 to 1, found 2",
+            ],
+        );
+    }
+
+    #[test]
+    fn broken_expressions_are_named_by_field() {
+        let spec = LoraSpec { rank_pattern: patterns(&[("q(", 4)]), ..of_regex("[") };
+        let findings = spec.resolve(&tiny()).unwrap_err();
+        let places: Vec<_> = findings.0.iter().map(|finding| finding.place.to_string()).collect();
+        assert_eq!(places, ["`target_modules`", "`rank_pattern`"]);
+    }
+}

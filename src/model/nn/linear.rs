@@ -1,0 +1,58 @@
+use super::Scope;
+use crate::{
+    hlo::Value,
+    model::{
+        Linear,
+        params::{Features, features, sizes},
+    },
+    templates::{TemplateError, holes},
+};
+
+/// The adapter of one linear of one layer.
+#[derive(Clone, Copy)]
+pub struct LoraValues<'b> {
+    /// `f32[rank, in]`.
+    pub a: Value<'b>,
+    /// `f32[rank, out]`.
+    pub b: Value<'b>,
+    /// `f32[]`.
+    pub scale: Value<'b>,
+}
+
+/// `x [batch, seq, in]` through a linear with `weight [out, in]`, its `bias [out]` and its adapter, where it has them.
+/// `in` and `out` may be several dimensions: heads and features of a head.
+///
+/// # Errors
+/// If the template is not right.
+pub fn linear<'b>(
+    scope: &Scope<'_>,
+    linear: Linear,
+    x: Value<'b>,
+    weight: Value<'b>,
+    bias: Option<Value<'b>>,
+    adapter: Option<LoraValues<'b>>,
+) -> Result<Value<'b>, TemplateError> {
+    let &Scope { loom, config, t, batch, seq } = scope;
+    let Features { input, output } = features(linear, config);
+    let (input, output) = (sizes(&input), sizes(&output));
+    let range = |start: usize, length: usize| (start..start + length).collect::<Vec<usize>>();
+    let (x_in, weight_in) = (range(2, input.len()), range(output.len(), input.len()));
+    let b = x.builder();
+    let y = match adapter {
+        None => {
+            let holes = holes! { t, batch, seq, in: input, out: output.clone(), x_in, weight_in };
+            loom.call(b, "dense", holes, &[x, weight])?
+        }
+        Some(adapter) => {
+            let rank = adapter.a.dims().first().copied().unwrap_or_default();
+            let a_in = range(1, input.len());
+            let holes = holes! { t, batch, seq, rank, in: input, out: output.clone(), x_in, weight_in, a_in };
+            loom.call(b, "lora_dense", holes, &[x, weight, adapter.a, adapter.b, adapter.scale])?
+        }
+    };
+    let y = y.named(linear.name());
+    Ok(match bias {
+        None => y,
+        Some(bias) => y + bias.broadcast(&y.dims(), &range(2, output.len())),
+    })
+}

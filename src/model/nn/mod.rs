@@ -1,0 +1,35 @@
+//! The pieces of a Llama, each a template and the holes it needs.
+
+mod attention;
+mod embed;
+mod linear;
+mod loss;
+mod mlp;
+mod norm;
+mod rope;
+
+pub use attention::attention;
+pub use embed::embed;
+pub use linear::{LoraValues, linear};
+pub use loss::{NextToken, loss, next_token};
+pub use mlp::mlp;
+pub use norm::norm;
+pub use rope::{RopeTable, rope, rope_table};
+
+use super::Config;
+use crate::{base::DType, templates::Loom};
+
+/// What every piece needs to know of the step it is part of.
+#[derive(Clone, Copy)]
+pub struct Scope<'m> {
+    /// Where templates come from and go to.
+    pub loom: &'m Loom<'m>,
+    /// The model.
+    pub config: &'m Config,
+    /// The element type of weights and activations.
+    pub t: DType,
+    /// Sequences of a batch.
+    pub batch: usize,
+    /// Positions of a sequence.
+    pub seq: usize,
+}
