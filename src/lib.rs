@@ -55,3 +55,5 @@ pub mod weights;
 pub mod data;
 
 pub mod model;
+
+pub mod optim;
