@@ -57,3 +57,5 @@ pub mod data;
 pub mod model;
 
 pub mod optim;
+
+pub mod step;

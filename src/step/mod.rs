@@ -1,0 +1,14 @@
+//! Layer 4: the whole training step as one module.
+//!
+//! The model is a stack of equal layers, so the forward pass is one loop over it and the backward pass another, which
+//! runs the backward computation of a layer. What a program takes and gives is described by its [`Slot`]s: loading,
+//! donation and checkpoints go by them and by nothing else.
+
+mod build;
+mod passes;
+mod slots;
+mod stack;
+mod update;
+
+pub use build::{Program, StepError, StepSpec, build};
+pub use slots::{Role, Slot, StepProgram};
