@@ -59,3 +59,5 @@ pub mod model;
 pub mod optim;
 
 pub mod step;
+
+pub mod runtime;
