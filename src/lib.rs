@@ -61,3 +61,5 @@ pub mod optim;
 pub mod step;
 
 pub mod runtime;
+
+pub mod train;

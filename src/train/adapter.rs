@@ -1,0 +1,273 @@
+//! Between PEFT's adapters, one pair of matrices a module, and the stacks that a step works on.
+
+use std::collections::BTreeMap;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+
+use crate::{
+    base::{ArrayShape, DType, Finding, Findings, Literal, Place},
+    model::{
+        AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, LoraSpec, PeftFields, PeftModules,
+        adapter_params, sizes,
+    },
+    weights::{Adapter, AdapterConfig, Patterns, Targets},
+};
+
+/// The stacked factors, by role.
+pub type Factors = BTreeMap<AdapterId, Literal>;
+
+/// Fresh adapters as PEFT starts them: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
+/// the model starts as it was. The numbers depend on nothing but `seed`.
+pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
+    let mut random = ChaCha12Rng::seed_from_u64(seed);
+    let mut factors = empty_factors(config, plan);
+    for (layer, linear, adapted) in plan.iter() {
+        let (inputs, _) = linear.features(config);
+        let bound = 1.0 / (inputs as f32).sqrt();
+        let stack = factors.get_mut(&AdapterId { linear, factor: Factor::A });
+        let rows = stack.map(|stack| layer_rows(stack, layer, adapted.rank, inputs)).unwrap_or_default();
+        for element in rows.chunks_exact_mut(4) {
+            element.copy_from_slice(&random.random_range(-bound..bound).to_le_bytes());
+        }
+    }
+    factors
+}
+
+/// Stacks PEFT's tensors for a step. `B` is turned so that the rank comes first; ranks below the largest are filled up
+/// with zeros.
+///
+/// # Errors
+/// Every tensor that is missing, has the wrong sizes, or belongs to no adapted module. `file` is where they come from.
+pub fn stack_factors(
+    tensors: &BTreeMap<String, Literal>,
+    config: &Config,
+    plan: &LoraPlan,
+    file: &str,
+) -> Result<Factors, Findings> {
+    let mut findings = Findings::default();
+    let mut factors = empty_factors(config, plan);
+    let mut used = 0;
+    for (name, id, layer, [rank, features]) in entries(config, plan) {
+        let mut find = |message: String| findings.push(Finding::new(Place::file(file).at(&name), message));
+        let Some(tensor) = tensors.get(&name) else {
+            find("this tensor is missing".into());
+            continue;
+        };
+        used += 1;
+        let expected = match id.factor {
+            Factor::A => [rank, features],
+            Factor::B => [features, rank],
+        };
+        if tensor.shape().dims != expected {
+            find(format!("expected the sizes {expected:?}, found {:?}", tensor.shape().dims));
+            continue;
+        }
+        let values = tensor.to_f32s();
+        let Some(stack) = factors.get_mut(&id) else { continue };
+        let rows = layer_rows(stack, layer, rank, features);
+        for (place, element) in rows.chunks_exact_mut(4).enumerate() {
+            let source = match id.factor {
+                Factor::A => place,
+                Factor::B => place % features * rank + place / features,
+            };
+            element.copy_from_slice(&values[source].to_le_bytes());
+        }
+    }
+    if used < tensors.len() {
+        let known: Vec<String> = entries(config, plan).map(|(name, ..)| name).collect();
+        for name in tensors.keys().filter(|name| !known.contains(name)) {
+            findings
+                .push(Finding::new(Place::file(file).at(name), "belongs to no adapted module of this model"));
+        }
+    }
+    findings.into_result(factors)
+}
+
+/// PEFT's tensors of stacked factors (or of their gradients): the inverse of [`stack_factors`].
+pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTreeMap<String, Literal> {
+    let tensor = |(name, id, layer, [rank, features]): Entry| {
+        let stack = factors.get(&id)?;
+        let each = stack.shape().bytes() / config.num_hidden_layers;
+        let rows = &stack.bytes()[layer * each..layer * each + rank * features * 4];
+        let rows = Literal::from_bytes(ArrayShape::new(DType::F32, [rank, features]), rows.to_vec());
+        let literal = match id.factor {
+            Factor::A => rows,
+            Factor::B => {
+                let rows = rows.to_f32s();
+                let turned: Vec<f32> =
+                    (0..rows.len()).map(|place| rows[place % rank * features + place / rank]).collect();
+                Literal::f32s([features, rank], &turned)
+            }
+        };
+        Some((name, literal))
+    };
+    entries(config, plan).filter_map(tensor).collect()
+}
+
+/// What an adapter_config.json says of which linears are adapted.
+pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
+    let modules = |targets: &Targets| match targets {
+        Targets::Names(names) => PeftModules::List(names.clone()),
+        Targets::Pattern(pattern) => PeftModules::One(pattern.clone()),
+    };
+    LoraSpec::from_peft(PeftFields {
+        r: config.r,
+        lora_alpha: config.lora_alpha,
+        use_rslora: config.use_rslora,
+        target_modules: config.target_modules.as_ref().map_or(PeftModules::List(vec![]), modules),
+        exclude_modules: config.exclude_modules.as_ref().map(modules),
+        layers_to_transform: config.layers_to_transform.clone().unwrap_or_default(),
+        rank_pattern: config.rank_pattern.0.clone(),
+        alpha_pattern: config.alpha_pattern.0.clone(),
+    })
+}
+
+/// The adapter_config.json for `spec`: the inverse of [`lora_spec`].
+pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterConfig {
+    let targets = |modules: PeftModules| match modules {
+        PeftModules::One(pattern) => Targets::Pattern(pattern),
+        PeftModules::List(names) => Targets::Names(names),
+    };
+    let fields = spec.to_peft();
+    AdapterConfig {
+        peft_type: "LORA".to_owned(),
+        task_type: Some("CAUSAL_LM".to_owned()),
+        base_model_name_or_path: base_model,
+        r: fields.r,
+        lora_alpha: fields.lora_alpha,
+        use_rslora: fields.use_rslora,
+        lora_dropout: 0.0,
+        target_modules: Some(targets(fields.target_modules)),
+        exclude_modules: fields.exclude_modules.map(targets),
+        layers_to_transform: Some(fields.layers_to_transform).filter(|layers| !layers.is_empty()),
+        rank_pattern: Patterns(fields.rank_pattern),
+        alpha_pattern: Patterns(fields.alpha_pattern),
+    }
+}
+
+/// The plan and the stacked factors of an adapter for a model.
+///
+/// # Errors
+/// If its config asks for what the model does not have, or its tensors are not those the config speaks of.
+pub fn open_adapter(
+    adapter: &Adapter,
+    config: &Config,
+    folder: &str,
+) -> Result<(LoraPlan, Factors), Findings> {
+    let plan = lora_spec(&adapter.config).resolve(config).map_err(|findings| {
+        let placed = |mut finding: Finding| {
+            finding.place.file = format!("{folder}/adapter_config.json");
+            finding
+        };
+        Findings(findings.0.into_iter().map(placed).collect())
+    })?;
+    let file = format!("{folder}/adapter_model.safetensors");
+    let factors = stack_factors(&adapter.tensors, config, &plan, &file)?;
+    Ok((plan, factors))
+}
+
+/// A tensor of a PEFT adapter: its name, which stack it goes to, the layer, and its rank and features.
+type Entry = (String, AdapterId, usize, [usize; 2]);
+
+fn entries<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Item = Entry> + 'a {
+    plan.iter().flat_map(|(layer, linear, adapted)| {
+        let (inputs, outputs) = linear.features(config);
+        [(Factor::A, "lora_A", inputs), (Factor::B, "lora_B", outputs)].map(|(factor, name, features)| {
+            (
+                module_tensor(layer, linear, name),
+                AdapterId { linear, factor },
+                layer,
+                [adapted.rank, features],
+            )
+        })
+    })
+}
+
+fn module_tensor(layer: usize, linear: Linear, factor: &str) -> String {
+    format!("base_model.model.{}.{factor}.weight", linear.module_name(layer))
+}
+
+fn empty_factors(config: &Config, plan: &LoraPlan) -> Factors {
+    let zeros = |spec: AdapterSpec| (spec.id, Literal::zeros(ArrayShape::new(DType::F32, sizes(&spec.dims))));
+    adapter_params(config, plan).into_iter().map(zeros).collect()
+}
+
+/// The bytes of the first `rank` rows of a stack at `layer`.
+fn layer_rows(stack: &mut Literal, layer: usize, rank: usize, features: usize) -> &mut [u8] {
+    let each = stack.shape().bytes() / stack.shape().dims[0];
+    &mut stack.bytes_mut()[layer * each..layer * each + rank * features * 4]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks that differ between layers, and a linear that only one layer adapts.
+    fn uneven() -> (Config, LoraSpec, LoraPlan) {
+        let config = Config::builtin("tiny").unwrap();
+        let spec = LoraSpec {
+            rank_pattern: vec![("layers.1.self_attn.q_proj".into(), 3)],
+            targets: crate::model::Targets::Names(vec![
+                "q_proj".into(),
+                "model.layers.1.mlp.down_proj".into(),
+            ]),
+            ..LoraSpec::all_linear(2, 4.0)
+        };
+        let plan = spec.resolve(&config).unwrap();
+        (config, spec, plan)
+    }
+
+    #[test]
+    fn factors_survive_the_way_to_peft_and_back() {
+        let (config, _, plan) = uneven();
+        let mut tensors = peft_tensors(&initial_factors(&config, &plan, 3), &config, &plan);
+        for (index, literal) in tensors.values_mut().enumerate() {
+            let values: Vec<f32> = (0..literal.shape().elements()).map(|i| (i + index) as f32).collect();
+            *literal = Literal::f32s(literal.shape().dims.clone(), &values);
+        }
+        let factors = stack_factors(&tensors, &config, &plan, "f").unwrap();
+        assert_eq!(peft_tensors(&factors, &config, &plan), tensors);
+        let q = &factors[&AdapterId { linear: Linear::Query, factor: Factor::A }];
+        assert_eq!(q.shape().dims, [2, 3, 64]);
+    }
+
+    #[test]
+    fn a_start_is_random_in_a_and_zero_in_b() {
+        let (config, _, plan) = uneven();
+        let factors = initial_factors(&config, &plan, 3);
+        for (id, literal) in &factors {
+            let values = literal.to_f32s();
+            let moved = values.iter().filter(|value| **value != 0.0).count();
+            match id.factor {
+                Factor::A => assert!(moved > 0 && values.iter().all(|value| value.abs() <= 0.125)),
+                Factor::B => assert_eq!(moved, 0),
+            }
+        }
+        assert_ne!(factors, initial_factors(&config, &plan, 4));
+    }
+
+    #[test]
+    fn wrong_tensors_are_all_named() {
+        let (config, _, plan) = uneven();
+        let mut tensors = peft_tensors(&initial_factors(&config, &plan, 3), &config, &plan);
+        let q = "base_model.model.model.layers.0.self_attn.q_proj";
+        tensors.remove(&format!("{q}.lora_A.weight"));
+        tensors.insert(format!("{q}.lora_B.weight"), Literal::f32s([2, 64], &[0.0; 128]));
+        tensors.insert("x.lora_A.weight".into(), Literal::f32s([1], &[0.0]));
+        let findings = stack_factors(&tensors, &config, &plan, "f").unwrap_err();
+        let expected = format!(
+            "f: `{q}.lora_A.weight`: this tensor is missing\n\
+             f: `{q}.lora_B.weight`: expected the sizes [64, 2], found [2, 64]\n\
+             f: `x.lora_A.weight`: belongs to no adapted module of this model"
+        );
+        assert_eq!(findings.to_string(), expected);
+    }
+
+    #[test]
+    fn an_adapter_config_keeps_what_the_spec_says() {
+        let (config, spec, plan) = uneven();
+        let again = lora_spec(&adapter_config(&spec, None));
+        assert_eq!(again.resolve(&config).unwrap(), plan);
+    }
+}

@@ -1,0 +1,230 @@
+//! What a run needs to go on after it ended: adapters, moments, how far it came, and the settings that must not change
+//! on the way; one file beside the adapter.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    TrainError, Trainer,
+    adapter::{Factors, adapter_config},
+    run::RunConfig,
+};
+use crate::{
+    base::{ArrayShape, DType, Literal},
+    data::Dataset,
+    model::{AdapterId, adapter_params, sizes},
+    optim::AdamW,
+    step::Role,
+    weights::{read_safetensors, write_safetensors},
+};
+
+const FILE: &str = "checkpoint.safetensors";
+const ADAPTER: &str = "adapter_model.safetensors";
+const RECORD: &str = "record";
+
+/// What a checkpoint says besides tensors; stored as JSON in one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Updates whose batches are used up; also those in which nothing counted.
+    pub steps: usize,
+    /// Seconds from the epoch to the beginning of the run: chat templates may write the date.
+    pub started: u64,
+    /// The settings that decide what the run computes, by name. Steps and learning rates are free to change.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A checkpoint as it lies on disk.
+#[derive(Debug)]
+pub struct Saved {
+    path: PathBuf,
+    tensors: BTreeMap<String, Literal>,
+    record: Record,
+}
+
+/// The settings of a run that a resumption has to share, with a digest of the samples.
+pub fn settings(config: &RunConfig, train: &Dataset) -> BTreeMap<String, String> {
+    let mut digest = Sha256::new();
+    for sample in train.samples() {
+        sample.ids.iter().for_each(|id| digest.update(id.to_le_bytes()));
+        sample.counted.iter().for_each(|&counted| digest.update([u8::from(counted)]));
+        digest.update(u32::MAX.to_le_bytes());
+    }
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let adapter = serde_json::to_value(adapter_config(&config.lora, config.base_model.clone()));
+    let adapter = adapter.ok().and_then(|adapter| adapter.as_object().cloned()).unwrap_or_default();
+    let AdamW { beta1, beta2, eps, weight_decay } = config.optimizer;
+    let plain = [
+        ("accumulate", config.accumulate.to_string()),
+        ("batch", config.batch.to_string()),
+        ("beta1", beta1.to_string()),
+        ("beta2", beta2.to_string()),
+        ("dtype", config.dtype.to_string()),
+        ("eps", eps.to_string()),
+        ("max_grad_norm", config.max_grad_norm.to_string()),
+        ("rows (SHA-256 of their tokens)", digest),
+        ("seed", config.seed.to_string()),
+        ("seq", config.seq.to_string()),
+        ("weight_decay", weight_decay.to_string()),
+    ];
+    let plain = plain.map(|(name, value)| (name.to_owned(), value));
+    adapter.into_iter().map(|(name, value)| (name, value.to_string())).chain(plain).collect()
+}
+
+/// Writes the state of a trainer, whose adapters are `factors`.
+///
+/// # Errors
+/// If the device or the file system fails.
+pub fn write(
+    trainer: &Trainer<'_>,
+    factors: &Factors,
+    record: &Record,
+    out: &Path,
+) -> Result<(), TrainError> {
+    let mut tensors = BTreeMap::new();
+    for (&id, factor) in factors {
+        tensors.insert(Role::Adapter(id).to_string(), factor.clone());
+        for role in moments(id) {
+            tensors.insert(role.to_string(), trainer.get(role)?);
+        }
+    }
+    tensors.insert(Role::Updates.to_string(), trainer.get(Role::Updates)?);
+    let json = serde_json::to_vec(record).unwrap_or_default();
+    tensors.insert(RECORD.to_owned(), Literal::from_bytes(ArrayShape::new(DType::U8, [json.len()]), json));
+    Ok(write_safetensors(&out.join(FILE), &tensors, &BTreeMap::new())?)
+}
+
+/// The checkpoint in a folder.
+///
+/// # Errors
+/// If there is none, or it is malformed.
+pub fn read(out: &Path) -> Result<Saved, TrainError> {
+    let path = out.join(FILE);
+    if !exists(out) {
+        return Err(TrainError::Setting {
+            setting: "--resume",
+            problem: format!("there is no checkpoint: {}", path.display()),
+            hint: Some("start afresh without --resume".into()),
+        });
+    }
+    let mut tensors =
+        read_safetensors(&path).map_err(|source| TrainError::Checkpoint { path: path.clone(), source })?;
+    let record = tensors.remove(RECORD).and_then(|record| serde_json::from_slice(record.bytes()).ok());
+    let record = record.ok_or_else(|| wrong(&path, "does not say how far it came".to_owned()))?;
+    Ok(Saved { path, tensors, record })
+}
+
+/// Whether a folder holds a checkpoint.
+pub fn exists(out: &Path) -> bool {
+    out.join(FILE).is_file()
+}
+
+/// Refuses a folder that holds the adapter of an earlier run.
+///
+/// # Errors
+/// If it does.
+pub fn refuse_occupied(out: &Path) -> Result<(), TrainError> {
+    if out.join(ADAPTER).exists() || exists(out) {
+        return Err(TrainError::Occupied(out.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses a folder that cannot be made or written to, so that this shows before anything that takes long.
+///
+/// # Errors
+/// If the folder, or the nearest one above it that is there, takes no file.
+pub fn refuse_unwritable(out: &Path) -> Result<(), TrainError> {
+    let there = out.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    // The error of `tempfile` names a file that nobody knows.
+    let refused = |error: std::io::Error| TrainError::Io {
+        action: "write to folder",
+        path: out.to_owned(),
+        source: error.kind().into(),
+    };
+    tempfile::tempfile_in(there).map(drop).map_err(refused)
+}
+
+impl Saved {
+    /// Updates whose batches are used up.
+    pub fn steps(&self) -> usize {
+        self.record.steps
+    }
+
+    /// When the run began.
+    pub fn started(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.record.started)
+    }
+
+    /// Checks that it is of a run with these settings, which has updates left to make.
+    ///
+    /// # Errors
+    /// If a setting differs, or all of `steps` are made.
+    pub fn check(&self, settings: &BTreeMap<String, String>, steps: usize) -> Result<(), TrainError> {
+        let then = &self.record.settings;
+        let nothing = "nothing".to_owned();
+        let mut names = settings.keys().chain(then.keys());
+        if let Some(name) = names.find(|name| settings.get(*name) != then.get(*name)) {
+            let (expected, found) =
+                (then.get(name).unwrap_or(&nothing), settings.get(name).unwrap_or(&nothing));
+            return Err(wrong(&self.path, format!("{name}: expected {expected}, found: {found}")));
+        }
+        if self.record.steps >= steps {
+            return Err(TrainError::Setting {
+                setting: "--steps",
+                problem: format!("the checkpoint has made {} of {steps} steps", self.record.steps),
+                hint: Some("give more --steps to train on".into()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts the checkpoint onto the device.
+    ///
+    /// # Errors
+    /// If it is of other adapters, or the device fails.
+    pub fn restore(&self, trainer: &mut Trainer<'_>) -> Result<(), TrainError> {
+        let specs = adapter_params(trainer.spec().config, trainer.spec().lora);
+        let expected: Vec<(Role, ArrayShape)> = specs
+            .iter()
+            .flat_map(|spec| {
+                let shape = ArrayShape::new(DType::F32, sizes(&spec.dims));
+                let [moment1, moment2] = moments(spec.id);
+                [Role::Adapter(spec.id), moment1, moment2].map(|role| (role, shape.clone()))
+            })
+            .chain([(Role::Updates, ArrayShape::scalar(DType::S32))])
+            .collect();
+        if self.tensors.len() != expected.len() {
+            let (expected, found) = (expected.len(), self.tensors.len());
+            return Err(wrong(&self.path, format!("expected {expected} tensors, found: {found}")));
+        }
+        for (role, shape) in expected {
+            let name = role.to_string();
+            let tensor = self.tensors.get(&name);
+            let tensor = tensor.ok_or_else(|| wrong(&self.path, format!("`{name}` is missing")))?;
+            if *tensor.shape() != shape {
+                let found = tensor.shape();
+                return Err(wrong(&self.path, format!("expected `{name}` to be {shape}, found: {found}")));
+            }
+            trainer.put(role, tensor)?;
+        }
+        Ok(())
+    }
+}
+
+fn wrong(path: &Path, problem: String) -> TrainError {
+    TrainError::Setting {
+        setting: "--resume",
+        problem: format!("{}: {problem}", path.display()),
+        hint: Some("give the settings of the run that wrote it".into()),
+    }
+}
+
+fn moments(id: AdapterId) -> [Role; 2] {
+    [Role::Moment1(id), Role::Moment2(id)]
+}

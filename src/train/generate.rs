@@ -1,0 +1,71 @@
+//! Greedy decoding: a few tokens, to see what training did. Every token runs over the whole prefix.
+
+use super::{TrainError, Trainer};
+use crate::base::Literal;
+
+/// Continues `prompt` by the likeliest token, up to `max_new_tokens`, the end of the trainer's sequence, or the first of
+/// `stop`, which is included.
+///
+/// # Errors
+/// If the prompt is empty or leaves no room, the logits are not numbers, or the plugin fails.
+pub fn greedy(
+    trainer: &mut Trainer<'_>,
+    prompt: &[u32],
+    max_new_tokens: usize,
+    stop: &[u32],
+    pad: u32,
+) -> Result<Vec<u32>, TrainError> {
+    let seq = trainer.spec().seq;
+    check_room(prompt.len(), seq, "the prompt")?;
+    let mut ids = prompt.to_vec();
+    for _ in 0..max_new_tokens.min(seq - prompt.len()) {
+        let mut row: Vec<i32> = ids.iter().map(|&id| id.cast_signed()).collect();
+        row.resize(seq, pad.cast_signed());
+        let position = Literal::s32s([1], &[ids.len() as i32 - 1]);
+        let logits = trainer.next_logits(&Literal::s32s([1, seq], &row), &position)?.to_f32s();
+        let next = argmax(&logits).ok_or_else(|| TrainError::NotFinite {
+            what: format!("every logit of token {}", ids.len() + 1),
+        })?;
+        ids.push(next);
+        if stop.contains(&next) {
+            break;
+        }
+    }
+    Ok(ids.split_off(prompt.len()))
+}
+
+/// Checks that there is a prompt, and room for a token after it among `seq` tokens. `source` is where it comes from.
+///
+/// # Errors
+/// If not.
+pub fn check_room(prompt: usize, seq: usize, source: &'static str) -> Result<(), TrainError> {
+    let wrong =
+        |setting, problem, hint: &str| TrainError::Setting { setting, problem, hint: Some(hint.into()) };
+    if prompt == 0 {
+        let problem = "expected at least one token, found none".to_owned();
+        return Err(wrong(source, problem, "give the text to continue"));
+    }
+    if prompt >= seq {
+        let problem = format!("expected room for more than the {prompt} tokens of the prompt, found: {seq}");
+        return Err(wrong("--seq", problem, "raise it, or shorten the prompt"));
+    }
+    Ok(())
+}
+
+/// The first index of the largest value; NaN is never the largest.
+fn argmax(values: &[f32]) -> Option<u32> {
+    let numbers = values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan());
+    let first_largest = numbers.reduce(|best, next| if next.1 > best.1 { next } else { best });
+    first_largest.map(|(index, _)| index as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equals_wins_and_nan_never() {
+        assert_eq!(argmax(&[f32::NAN, 1.0, 3.0, 3.0]), Some(2));
+        assert_eq!(argmax(&[f32::NAN]), None);
+    }
+}

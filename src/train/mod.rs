@@ -1,0 +1,17 @@
+//! Layer 6: what a user does with a step. [`run`] trains, [`parity`] compares with golden values, [`generate`] writes
+//! a few tokens. Nothing here prints: what happens is told to an [`Observer`].
+
+mod adapter;
+pub mod checkpoint;
+mod error;
+pub mod generate;
+mod model;
+pub mod parity;
+pub mod run;
+mod trainer;
+
+pub use adapter::{adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors};
+pub use error::{Class, TrainError};
+pub use model::{Model, quickstart_model};
+pub use run::{Event, Observer};
+pub use trainer::{StepMetrics, Trainer};

@@ -1,0 +1,72 @@
+use std::{path::Path, time::SystemTime};
+
+use crate::{
+    data::{Tokenizer, TokenizerFiles},
+    model::Config,
+    pjrt::store::{Network, Package, Progress, Store, package},
+    runtime::check_weights,
+    train::TrainError,
+    weights::{Checkpoint, ModelFiles},
+};
+
+/// A model on disk, its config read and its tensors checked.
+#[derive(Debug)]
+pub struct Model {
+    /// Its files.
+    pub files: ModelFiles,
+    /// What it is.
+    pub config: Config,
+    /// Its tensors.
+    pub checkpoint: Checkpoint,
+}
+
+impl Model {
+    /// Opens a Hugging Face folder or a GGUF file.
+    ///
+    /// # Errors
+    /// If anything about it is not right.
+    pub fn open(path: &Path) -> Result<Self, TrainError> {
+        let files = ModelFiles::open(path)?;
+        let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
+        let config = Config::from_hf(&files.config()?, &file.display().to_string())?;
+        let checkpoint = files.checkpoint()?;
+        check_weights(&checkpoint, &config)?;
+        Ok(Self { files, config, checkpoint })
+    }
+
+    /// Its tokenizer and chat template, which may write the date of `now` into conversations.
+    ///
+    /// # Errors
+    /// If it has none, or they are malformed.
+    pub fn tokenizer(&self, now: SystemTime) -> Result<Tokenizer, TrainError> {
+        let tokenizer = self.files.tokenizer_json()?;
+        let config = self.files.tokenizer_config()?.to_string();
+        let chat_template = self.files.chat_template()?;
+        let files = TokenizerFiles {
+            tokenizer: &tokenizer,
+            config: config.as_bytes(),
+            chat_template: chat_template.as_deref(),
+        };
+        let path = self.files.path().to_owned();
+        Tokenizer::new(files, now).map_err(|source| TrainError::Tokenizer { path, source })
+    }
+}
+
+/// The model of the quick start, installed where it is missing.
+///
+/// # Errors
+/// If it is not there and cannot be fetched.
+pub fn quickstart_model(
+    store: &Store,
+    network: Network,
+    progress: &mut dyn Progress,
+) -> Result<Model, TrainError> {
+    const QUICKSTART: &str = "smollm2";
+    let missing = || TrainError::Setting {
+        setting: "model",
+        problem: format!("the store knows no package: {QUICKSTART}"),
+        hint: None,
+    };
+    let package: &Package = package(QUICKSTART).ok_or_else(missing)?;
+    Model::open(&store.ensure(package, network, progress)?)
+}

@@ -1,0 +1,247 @@
+use std::collections::BTreeMap;
+
+use super::{TrainError, adapter::Factors};
+use crate::{
+    base::{ArrayShape, DType, Literal},
+    data::Batch,
+    model::{AdapterId, adapter_params},
+    runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
+    step::{Program, Role, StepSpec, build},
+    weights::Checkpoint,
+};
+
+/// A model on a device, ready for each of the step's programs; those are compiled when first used.
+pub struct Trainer<'a> {
+    engine: Engine,
+    spec: StepSpec<'a>,
+    state: State,
+    compiled: BTreeMap<Program, Compiled>,
+}
+
+/// What one update did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepMetrics {
+    /// Mean loss over the counted tokens, before the update.
+    pub loss: f32,
+    /// Norm of the gradients before clipping.
+    pub grad_norm: f32,
+    /// Tokens that counted; with none, nothing changed.
+    pub counted: usize,
+}
+
+impl<'a> Trainer<'a> {
+    /// Puts a model's weights onto the device. `loaded` is told the bytes after each tensor.
+    ///
+    /// # Errors
+    /// If a tensor cannot be read or copied.
+    pub fn new(
+        engine: Engine,
+        spec: StepSpec<'a>,
+        checkpoint: &Checkpoint,
+        loaded: impl FnMut(usize),
+    ) -> Result<Self, TrainError> {
+        let mut state = State::default();
+        place_base(&engine, &mut state, checkpoint, spec.config, spec.dtype, loaded)?;
+        Ok(Self { engine, spec, state, compiled: BTreeMap::new() })
+    }
+
+    /// What its programs are built from.
+    pub fn spec(&self) -> &StepSpec<'a> {
+        &self.spec
+    }
+
+    /// Puts adapters onto the device, with a fresh optimizer.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn start(&mut self, factors: &Factors) -> Result<(), TrainError> {
+        for (&id, factor) in factors {
+            self.state.insert(Role::Adapter(id), self.engine.upload(factor)?);
+        }
+        self.forget_gradients();
+        let specs = adapter_params(self.spec.config, self.spec.lora);
+        place_zeros(&self.engine, &mut self.state, &specs, Role::Moment1)?;
+        place_zeros(&self.engine, &mut self.state, &specs, Role::Moment2)?;
+        self.put(Role::Updates, &Literal::s32s([], &[0]))
+    }
+
+    /// Puts a value under a role.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn put(&mut self, role: Role, literal: &Literal) -> Result<(), TrainError> {
+        self.state.insert(role, self.engine.upload(literal)?);
+        Ok(())
+    }
+
+    /// The value of a role, copied from the device.
+    ///
+    /// # Errors
+    /// If there is none, or the plugin fails.
+    pub fn get(&self, role: Role) -> Result<Literal, TrainError> {
+        Ok(self.state.download(role)?)
+    }
+
+    /// Compiles a program ahead of its first use.
+    ///
+    /// # Errors
+    /// If it cannot be built or compiled.
+    pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
+        if !self.compiled.contains_key(&program) {
+            let batch = if program == Program::NextLogits { 1 } else { self.spec.batch };
+            let compiled = self.engine.compile(build(&StepSpec { batch, ..self.spec }, program)?)?;
+            self.compiled.insert(program, compiled);
+        }
+        Ok(&self.compiled[&program])
+    }
+
+    /// One update from one batch.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
+        let inputs = [
+            (Role::InputIds, batch.input_ids.clone()),
+            (Role::Labels, batch.labels.clone()),
+            (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
+        ];
+        let results = self.run(Program::Train, &inputs)?;
+        Ok(StepMetrics {
+            loss: scalar(&results, Role::Loss)?,
+            grad_norm: scalar(&results, Role::GradNorm)?,
+            counted: scalar(&results, Role::Counted)? as usize,
+        })
+    }
+
+    /// One update from several micro-batches: the mean is over the counted tokens of all of them.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn step_accumulated(
+        &mut self,
+        batches: &[Batch],
+        learning_rate: f64,
+    ) -> Result<StepMetrics, TrainError> {
+        let counted: usize = batches.iter().map(|batch| batch.counted).sum();
+        let loss = self.accumulate(batches, counted)?;
+        let inputs = [
+            (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
+            (Role::Counted, Literal::scalar(DType::S32, counted as f64)),
+        ];
+        let results = self.run(Program::Apply, &inputs)?;
+        Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, counted })
+    }
+
+    /// The gradients of the mean loss over the counted tokens of `batches`, and that loss.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
+        let counted = batches.iter().map(|batch| batch.counted).sum();
+        let specs = adapter_params(self.spec.config, self.spec.lora);
+        place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+        let loss = self.accumulate(batches, counted)?;
+        let gradients = self.download(Role::Gradient)?;
+        place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+        Ok((loss, gradients))
+    }
+
+    /// The mean loss over the counted tokens of `batches`; zero where none counts.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
+        let (mut sum, mut counted) = (0.0, 0.0);
+        for batch in batches {
+            let inputs = [(Role::InputIds, batch.input_ids), (Role::Labels, batch.labels)];
+            let results = self.run(Program::Evaluate, &inputs)?;
+            let weight = f64::from(scalar(&results, Role::Counted)?);
+            sum += f64::from(scalar(&results, Role::Loss)?) * weight;
+            counted += weight;
+        }
+        Ok(if counted == 0.0 { 0.0 } else { sum / counted })
+    }
+
+    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn logits(&mut self, input_ids: &Literal) -> Result<Literal, TrainError> {
+        self.result(Program::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
+    }
+
+    /// `f32[1, vocab]` at one position of a single sequence: `input_ids s32[1, seq]`, `position s32[1]`.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn next_logits(&mut self, input_ids: &Literal, position: &Literal) -> Result<Literal, TrainError> {
+        let inputs = [(Role::InputIds, input_ids.clone()), (Role::Position, position.clone())];
+        self.result(Program::NextLogits, &inputs, Role::NextLogits)
+    }
+
+    /// The adapters as they are now.
+    ///
+    /// # Errors
+    /// If the plugin fails.
+    pub fn factors(&self) -> Result<Factors, TrainError> {
+        self.download(Role::Adapter)
+    }
+
+    /// The value of a role for every adapter factor.
+    ///
+    /// # Errors
+    /// If there is none, or the plugin fails.
+    pub fn download(&self, role: impl Fn(AdapterId) -> Role) -> Result<Factors, TrainError> {
+        let specs = adapter_params(self.spec.config, self.spec.lora);
+        specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
+    }
+
+    /// Adds up loss and gradients. After a failure there are no gradients left, rather than some of them.
+    fn accumulate(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
+        self.accumulate_all(batches, counted).inspect_err(|_| self.forget_gradients())
+    }
+
+    fn forget_gradients(&mut self) {
+        for spec in adapter_params(self.spec.config, self.spec.lora) {
+            self.state.remove(Role::Gradient(spec.id));
+        }
+    }
+
+    fn accumulate_all(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
+        let specs = adapter_params(self.spec.config, self.spec.lora);
+        let fresh = specs.first().is_some_and(|spec| self.state.get(Role::Gradient(spec.id)).is_err());
+        if fresh {
+            place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+        }
+        self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
+        for batch in batches {
+            let inputs = [
+                (Role::InputIds, batch.input_ids.clone()),
+                (Role::Labels, batch.labels.clone()),
+                (Role::Counted, Literal::scalar(DType::S32, counted as f64)),
+            ];
+            self.run(Program::Accumulate, &inputs)?;
+        }
+        Ok(self.get(Role::Loss)?.get_f64(0) as f32)
+    }
+
+    fn result(
+        &mut self,
+        program: Program,
+        inputs: &[(Role, Literal)],
+        role: Role,
+    ) -> Result<Literal, TrainError> {
+        let mut results = self.run(program, inputs)?;
+        Ok(results.remove(&role).ok_or(RuntimeError::Missing { role })?)
+    }
+
+    fn run(&mut self, program: Program, inputs: &[(Role, Literal)]) -> Result<Results, TrainError> {
+        self.prepare(program)?;
+        Ok(self.engine.run(&self.compiled[&program], &mut self.state, inputs)?)
+    }
+}
+
+fn scalar(results: &Results, role: Role) -> Result<f32, TrainError> {
+    let literal = results.get(&role).ok_or(RuntimeError::Missing { role })?;
+    Ok(literal.get_f64(0) as f32)
+}
