@@ -63,3 +63,5 @@ pub mod step;
 pub mod runtime;
 
 pub mod train;
+
+pub mod cli;

@@ -1,0 +1,227 @@
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use super::{
+    Answer, Env, Failure, Stream, plan,
+    resources::{config, templates},
+    settings::Settings,
+    words::Word,
+    write_json, wrong,
+};
+use crate::{
+    base::DType,
+    hlo::{Verified, proto, text},
+    model::Targets,
+    step::{self, StepSpec},
+    train::TrainError,
+};
+
+/// Show the module of a step, as it is before any compiler sees it. Needs neither weights nor a plugin.
+#[derive(clap::Args, Debug)]
+pub struct Dump {
+    /// A built-in model, a Hugging Face folder or a GGUF file
+    #[arg(long, value_name = "NAME|DIR")]
+    model: String,
+    /// Which program of a run
+    #[arg(long, value_enum, default_value_t = Program::Train)]
+    program: Program,
+    /// How far it has come
+    #[arg(long, value_enum, default_value_t = Stage::Graph)]
+    stage: Stage,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Sequences of a batch [default: 4]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Tokens of a sequence [default: 128]
+    #[arg(long, value_name = "N")]
+    seq: Option<usize>,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
+    /// The rank of the adapters [default: 8]
+    #[arg(long, value_name = "N")]
+    rank: Option<usize>,
+    /// The numerator of their scale [default: 16]
+    #[arg(long, value_name = "X")]
+    alpha: Option<f64>,
+    /// Which linears are adapted [default: all-linear]
+    #[arg(long, value_name = "NAMES")]
+    targets: Option<Word<Targets>>,
+    /// A folder of templates that replace the built-in ones of the same name
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
+    /// The file to write, instead of standard output
+    #[arg(long, value_name = "F")]
+    out: Option<PathBuf>,
+    /// One JSON object on standard output, the module in it unless it goes to a file
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Program {
+    /// Forward, backward and update in one
+    Train,
+    /// Forward and backward of one of several batches of an update
+    Accumulate,
+    /// The update after those
+    Apply,
+    /// The loss
+    Evaluate,
+    /// The logits of every position
+    Logits,
+    /// The logits of one position
+    NextLogits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stage {
+    /// As woven
+    Graph,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// HLO text
+    Text,
+    /// A serialized xla.HloModuleProto
+    Proto,
+}
+
+impl Dump {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let Self { stage, format, program, json, .. } = self;
+        let out = self.out.clone();
+        if format == Format::Proto && out.is_none() {
+            check_proto_sink(env.out_kind, json)?;
+        }
+        let module = self.module()?;
+        let instructions: usize = module.module().computations.iter().map(|c| c.iter().count()).sum();
+        let bytes = match format {
+            Format::Text => text::print(&module).into_bytes(),
+            Format::Proto => proto::encode(&module),
+        };
+        if let Some(file) = &out {
+            write_file(file, &bytes).map_err(|source| TrainError::Io {
+                action: "write",
+                path: file.clone(),
+                source,
+            })?;
+        }
+        if json {
+            let mut object = json!({
+                "stage": name(stage),
+                "format": name(format),
+                "program": name(program),
+                "instructions": instructions,
+                "bytes": bytes.len(),
+            });
+            match &out {
+                Some(file) => object["out"] = json!(file),
+                None => object["module"] = json!(String::from_utf8_lossy(&bytes)),
+            }
+            write_json(&mut *env.out, &object)?;
+        } else if out.is_none() {
+            env.out.write_all(&bytes)?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn module(self) -> Result<Verified, TrainError> {
+        let Self { model, program, batch, seq, dtype, rank, alpha, targets, templates: folder, .. } = self;
+        let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
+        let plan::Shape { batch, seq } = plan::shape(&settings, plan::Use::QuickStart)?;
+        let config = config(&model)?;
+        let spec = StepSpec {
+            config: &config,
+            lora: &plan::resolve_lora(&plan::lora(&settings), &config)?,
+            dtype: plan::dtype(settings.dtype.as_ref()),
+            batch,
+            seq,
+            optimizer: plan::optimizer(&settings)?,
+            max_grad_norm: plan::max_grad_norm(&settings)?,
+            templates: &templates(folder.as_deref())?,
+        };
+        Ok(step::build(&spec, program.into())?.module)
+    }
+}
+
+impl From<Program> for step::Program {
+    fn from(program: Program) -> Self {
+        match program {
+            Program::Train => Self::Train,
+            Program::Accumulate => Self::Accumulate,
+            Program::Apply => Self::Apply,
+            Program::Evaluate => Self::Evaluate,
+            Program::Logits => Self::Logits,
+            Program::NextLogits => Self::NextLogits,
+        }
+    }
+}
+
+/// Bytes of a proto belong neither on a terminal nor into JSON.
+fn check_proto_sink(kind: Stream, json: bool) -> Result<(), Failure> {
+    let sink = match kind {
+        _ if json => "a JSON object",
+        Stream::Terminal => "a terminal",
+        Stream::Pipe => return Ok(()),
+    };
+    let problem = format!("a proto is binary, and would go into {sink}");
+    Err(wrong("--format", problem, "give a file with --out"))
+}
+
+/// The word for a value on the command line.
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// Writes beside the file, then renames, so that the file is there whole or not at all.
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A folder that is not there is told as the system says it, not by the name of the temporary file.
+    std::fs::metadata(folder)?;
+    let mut builder = tempfile::Builder::new();
+    // A temporary file is private to its owner; this one is what the user's umask makes of it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.prefix(".writing-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proto_needs_a_place_for_bytes() {
+        let check = |kind, json, expect: &str| {
+            let Err(Failure::Train(error)) = check_proto_sink(kind, json) else {
+                panic!("expected an error")
+            };
+            assert_eq!(error.to_string(), expect);
+        };
+        check(Stream::Terminal, false, "--format: a proto is binary, and would go into a terminal");
+        check(Stream::Pipe, true, "--format: a proto is binary, and would go into a JSON object");
+        assert!(check_proto_sink(Stream::Pipe, false).is_ok());
+    }
+
+    #[test]
+    fn a_file_replaces_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.hlo");
+        write_file(&path, b"old").unwrap();
+        write_file(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

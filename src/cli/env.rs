@@ -1,0 +1,145 @@
+//! What a command gets from the process it runs in.
+
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::pjrt;
+
+/// The surroundings of a command.
+pub struct Env<'a> {
+    /// The folder of the store.
+    pub store: PathBuf,
+    /// Where folders with a default name are made.
+    pub folder: PathBuf,
+    /// Where results go.
+    pub out: &'a mut dyn Write,
+    /// Where everything else goes.
+    pub err: &'a mut dyn Write,
+    /// What is behind `out`.
+    pub out_kind: Stream,
+    /// What is behind `err`.
+    pub err_kind: Stream,
+    /// Whether commands take Ctrl-C into their own hands.
+    pub signals: Signals,
+}
+
+/// Who reads a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// A person, at this moment.
+    Terminal,
+    /// A file or another program.
+    Pipe,
+}
+
+/// Who answers Ctrl-C and the request to terminate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signals {
+    /// The command, so that it ends in good order.
+    Handled,
+    /// Whoever runs the command.
+    Left,
+}
+
+impl<'a> Env<'a> {
+    /// That of this process. Call it first in `main`: it quiets the plugins' logs, which only a process without other
+    /// threads may do.
+    pub fn of_process(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
+        if std::env::var_os(pjrt::LOG_LEVEL).is_none() {
+            pjrt::quiet_logs();
+        }
+        let kind = |is_terminal| if is_terminal { Stream::Terminal } else { Stream::Pipe };
+        Self {
+            store: store_folder(|name| std::env::var_os(name)),
+            folder: PathBuf::new(),
+            out,
+            err,
+            out_kind: kind(io::stdout().is_terminal()),
+            err_kind: kind(io::stderr().is_terminal()),
+            signals: Signals::Handled,
+        }
+    }
+}
+
+/// `$HLOOM_STORE`, else `hloom` in the user's folder for caches.
+fn store_folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let folder = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = |caches: &str| folder("HOME").map(|home| home.join(caches));
+    let caches = || {
+        if cfg!(target_os = "macos") {
+            return home("Library/Caches");
+        }
+        folder("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(|| home(".cache"))
+    };
+    folder("HLOOM_STORE").or_else(|| Some(caches()?.join("hloom"))).unwrap_or_else(|| ".hloom".into())
+}
+
+/// Whether the user wants to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    asked: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// From now on the first Ctrl-C asks, and the second one quits.
+    pub fn watch(signals: Signals) -> Self {
+        let interrupt = Self::default();
+        if signals == Signals::Left {
+            return interrupt;
+        }
+        let asked = interrupt.asked.clone();
+        let handler = move || {
+            if asked.swap(true, Ordering::Relaxed) {
+                quit();
+            }
+            // Nobody is left to hear of a failure.
+            let _ = writeln!(io::stderr(), "\nending after this step; Ctrl-C once more quits at once");
+        };
+        if let Err(error) = ctrlc::set_handler(handler) {
+            tracing::warn!(%error, "Ctrl-C quits at once");
+        }
+        interrupt
+    }
+
+    /// Whether the user asked.
+    pub fn asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends the process as shells expect it after Ctrl-C.
+#[allow(clippy::exit)]
+fn quit() {
+    std::process::exit(130);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_lies_where_the_user_wants_it() {
+        let check = |variables: &[(&str, &str)], expect: &str| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(store_folder(variable), PathBuf::from(expect));
+        };
+        check(&[("HLOOM_STORE", "here"), ("HOME", "/me")], "here");
+        check(&[], ".hloom");
+        if cfg!(target_os = "macos") {
+            check(&[("HOME", "/Users/me")], "/Users/me/Library/Caches/hloom");
+        } else {
+            check(&[("HLOOM_STORE", ""), ("HOME", "/me")], "/me/.cache/hloom");
+            check(&[("XDG_CACHE_HOME", "/caches"), ("HOME", "/me")], "/caches/hloom");
+            check(&[("XDG_CACHE_HOME", "relative"), ("HOME", "/me")], "/me/.cache/hloom");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{
+    Answer, Env, Failure, Output,
+    progress::Reporter,
+    resources::{DeviceArgs, NamedModel},
+    write_json, wrong,
+};
+use crate::{
+    data::{DataError, Ending, Message, Role, SpecialTokens, Tokenizer},
+    model::LoraPlan,
+    optim::AdamW,
+    runtime::Engine,
+    step::StepSpec,
+    train::{Trainer, generate, open_adapter, run::stop_ids},
+    weights::read_adapter,
+};
+
+/// Programs are made for lengths that are multiples of this.
+const LENGTH_STEP: usize = 64;
+
+/// Write a few tokens, to see what training did.
+///
+/// The likeliest token each time; every token runs over the whole text, so this is slow.
+#[derive(clap::Args, Debug)]
+pub struct Generate {
+    /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
+    #[arg(long, value_name = "NAME|DIR")]
+    model: String,
+    /// The folder of an adapter
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
+    /// What the user says
+    #[arg(long, value_name = "TEXT")]
+    prompt: String,
+    /// Continue the prompt as it stands, without the chat template
+    #[arg(long)]
+    raw: bool,
+    /// Tokens to write at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_new_tokens: usize,
+    /// Tokens that the program has room for [default: as many as are needed]
+    #[arg(long, value_name = "N")]
+    seq: Option<usize>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Generate {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let Self { model, adapter, prompt, raw, max_new_tokens, seq, device, output } = self;
+        let (target, templates) = (device.target()?, device.templates()?);
+        let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
+        let resources = device.resources(&env.store);
+        let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
+        let config = &model.config;
+        let tokenizer = model.tokenizer(std::time::SystemTime::now())?;
+        let prompt = encode(&tokenizer, &prompt, if raw { Form::Raw } else { Form::Chat })?;
+        if let Some(&id) = prompt.iter().max().filter(|id| **id as usize >= config.vocab_size) {
+            let file = model.files.path().display().to_string();
+            return Err(DataError::BeyondModel { file, vocab: config.vocab_size, id }.into());
+        }
+        let seq = length(prompt.len(), max_new_tokens, seq, config.max_position_embeddings)?;
+        generate::check_room(prompt.len(), seq, "--prompt")?;
+        let (plan, factors) = match &adapter {
+            Some(folder) => open_adapter(&read_adapter(folder)?, config, &folder.display().to_string())?,
+            None => (LoraPlan::none(config), Default::default()),
+        };
+
+        let plugin = device.plugin(&resources, &mut reporter)?;
+        let spec = StepSpec {
+            config,
+            lora: &plan,
+            dtype: device.dtype(),
+            batch: 1,
+            seq,
+            optimizer: AdamW::default(),
+            max_grad_norm: f64::INFINITY,
+            templates: &templates,
+        };
+        let weight_bytes = config.param_count().saturating_mul(spec.dtype.bytes() as u64);
+        let engine = Engine::start(plugin, &target)?;
+        let mut trainer =
+            Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;
+        trainer.start(&factors)?;
+        reporter.phase("writing");
+        let stop = stop_ids(&model, &tokenizer);
+        let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &stop, tokenizer.pad_id())?;
+        reporter.rest();
+
+        let text = tokenizer.decode(&ids, SpecialTokens::Skip)?;
+        if output.json {
+            write_json(&mut *env.out, &json!({ "ids": ids, "text": text }))?;
+        } else {
+            writeln!(env.out, "{text}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As a user's message, where the model has a chat template.
+    Chat,
+    Raw,
+}
+
+fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, DataError> {
+    match tokenizer.chat_template() {
+        Ok(template) if form == Form::Chat => {
+            let text = template.render(&[Message::new(Role::User, prompt)], Ending::Prompt)?;
+            tokenizer.encode_plain(&text)
+        }
+        _ => tokenizer.encode(prompt),
+    }
+}
+
+/// Tokens that the program must have room for.
+fn length(prompt: usize, new: usize, given: Option<usize>, most: usize) -> Result<usize, Failure> {
+    if let Some(seq) = given {
+        return match i32::try_from(seq) {
+            Ok(2..) => Ok(seq),
+            _ => Err(wrong("--seq", format!("expected 2 to {}, found: {seq}", i32::MAX), "leave it out")),
+        };
+    }
+    let needed = prompt.saturating_add(new);
+    if needed > most {
+        let problem =
+            format!("expected at most {} after this prompt, found: {new}", most.saturating_sub(prompt));
+        let hint = format!("the model was made for {most} tokens; --seq gives room for more");
+        return Err(wrong("--max-new-tokens", problem, &hint));
+    }
+    Ok(needed.max(1).next_multiple_of(LENGTH_STEP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_has_room_for_prompt_and_answer() {
+        let check = |prompt, new, given, expect| {
+            assert!(length(prompt, new, given, 2048).is_ok_and(|found| found == expect));
+        };
+        check(10, 64, None, 128);
+        check(64, 64, None, 128);
+        check(10, 64, Some(32), 32);
+        let Err(Failure::Train(error)) = length(48, usize::MAX, None, 2048) else {
+            panic!("expected an error")
+        };
+        assert_eq!(
+            error.to_string(),
+            format!("--max-new-tokens: expected at most 2000 after this prompt, found: {}", usize::MAX)
+        );
+    }
+}

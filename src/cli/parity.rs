@@ -1,0 +1,112 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{
+    Answer, Env, Failure, Output,
+    progress::Reporter,
+    render,
+    resources::{DeviceArgs, NamedModel},
+    write_json, wrong,
+};
+use crate::{
+    runtime::Engine,
+    train::parity::{self, Case, Row},
+};
+
+/// Compare logits, losses, gradients and training with golden values.
+///
+/// Exits with 1 if any is farther away than its limit. `tests/golden/generate.py` makes golden values of any model.
+#[derive(clap::Args, Debug)]
+pub struct Parity {
+    /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
+    #[arg(long, value_name = "NAME|DIR")]
+    model: String,
+    /// The folder of the adapter [default: the model's folder, if it holds one]
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
+    /// The golden values; the .json beside them says the optimizer's settings
+    #[arg(long, value_name = "F.safetensors")]
+    expected: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Parity {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let Self { model, adapter, expected, device, output } = self;
+        let beside = PathBuf::from(&model);
+        let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
+        let Some(adapter) = adapter else {
+            let problem = format!("expected an adapter, found none in: {model}");
+            return Err(wrong("--adapter", problem, "give the folder of the adapter with --adapter"));
+        };
+        let (target, templates) = (device.target()?, device.templates()?);
+        let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
+        let resources = device.resources(&env.store);
+        let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
+        let plugin = device.plugin(&resources, &mut reporter)?;
+
+        reporter.phase("comparing");
+        let case = Case { adapter: &adapter, expected: &expected };
+        let engine = || Ok(Engine::start(plugin.clone(), &target)?);
+        let mut rows = parity::compare(&model, case, engine, device.dtype(), &templates)?;
+        reporter.rest();
+
+        let passed = rows.iter().all(Row::passed);
+        if output.json {
+            write_json(&mut *env.out, &json!({ "passed": passed, "tensors": rows }))?;
+        } else {
+            rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
+            env.out.write_all(table(&rows).as_bytes())?;
+        }
+        Ok(passed.into())
+    }
+}
+
+/// How much of its limit an error takes; not a number is worst.
+fn badness(row: &Row) -> f64 {
+    if row.error.is_nan() { f64::INFINITY } else { row.error / row.limit }
+}
+
+/// The rows in their order, and how many of them passed.
+fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    text.push_str(&format!("{:<width$}  {:>9}  {:>9}\n", "", "error", "limit"));
+    for row in rows {
+        let Row { name, error, limit } = row;
+        let verdict = if row.passed() { "ok" } else { "FAILED" };
+        text.push_str(&format!("{name:<width$}  {error:>9.2e}  {limit:>9.2e}  {verdict}\n"));
+    }
+    let failed = rows.iter().filter(|row| !row.passed()).count();
+    let all = render::count(rows.len(), "value", "values");
+    text.push_str(&match failed {
+        0 => format!("\n{all} compared, all within their limits\n"),
+        _ => format!("\n{failed} of {all} beyond their limits\n"),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_come_last_and_nan_is_worst() {
+        let row = |name: &str, error, limit| Row { name: name.into(), error, limit };
+        let mut rows = vec![row("nan", f64::NAN, 1.0), row("bad", 2.0, 1.0), row("good", 1e-7, 1e-4)];
+        rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
+        let expect = concat!(
+            "          error      limit\n",
+            "good    1.00e-7    1.00e-4  ok\n",
+            "bad      2.00e0     1.00e0  FAILED\n",
+            "nan         NaN     1.00e0  FAILED\n",
+            "\n2 of 3 values beyond their limits\n",
+        );
+        assert_eq!(table(&rows), expect);
+        assert!(table(&rows[..1]).ends_with("\n1 value compared, all within their limits\n"));
+    }
+}

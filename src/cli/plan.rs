@@ -1,0 +1,400 @@
+//! From settings to a run: the defaults, and what is not possible.
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{
+    settings::{Ordered, Settings},
+    words::Word,
+};
+use crate::{
+    base::{DType, Finding, Findings},
+    data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
+    model::{Config, LoraPlan, LoraSpec, Scaling, Targets},
+    optim::{AdamW, Schedule, ScheduleKind},
+    runtime::Target,
+    train::{
+        TrainError, checkpoint,
+        run::{RunConfig, RunData, Start},
+    },
+};
+
+/// What a setting is where nobody says it. The help texts of [`Settings`] say the same.
+mod default {
+    pub const QUICKSTART_STEPS: usize = 60;
+    pub const QUICKSTART_SEQ: usize = 128;
+    pub const SEQ: usize = 512;
+    pub const BATCH: usize = 4;
+    pub const ACCUMULATE: usize = 1;
+    pub const LR: f64 = 1e-3;
+    pub const WARMUP: usize = 5;
+    pub const RANK: usize = 8;
+    pub const ALPHA: f64 = 16.0;
+    pub const WEIGHT_DECAY: f64 = 0.0;
+    pub const MAX_GRAD_NORM: f64 = 1.0;
+    pub const SAVE_EVERY: usize = 100;
+    pub const OUT: &str = "out";
+    /// Rows for each one that is held out.
+    pub const ROWS_PER_HELD_OUT: usize = 20;
+    pub const MOST_HELD_OUT: usize = 64;
+}
+
+/// The rows to learn from and those held out.
+///
+/// # Errors
+/// If the file is not right, or too many rows are to be held out.
+pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
+    let (rows, held_out) = match &settings.data {
+        None => {
+            let rows = Rows::parse("the quick start", quickstart().as_bytes())?;
+            (rows, HeldOut::Last(settings.held_out.unwrap_or(QUICKSTART_HELD_OUT)))
+        }
+        Some(file) => {
+            let rows = Rows::read(file)?;
+            let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MOST_HELD_OUT);
+            let wanted = settings.held_out.unwrap_or(twentieth);
+            (rows, HeldOut::Random { rows: wanted, seed: settings.seed.unwrap_or_default() })
+        }
+    };
+    match held_out {
+        HeldOut::Last(0) | HeldOut::Random { rows: 0, .. } => Ok(RunData { train: rows, held_out: None }),
+        some => {
+            let (train, held_out) = rows.split(some)?;
+            Ok(RunData { train, held_out: Some(held_out) })
+        }
+    }
+}
+
+/// Everything else about a run that learns from `train_rows` rows. `folder` is where relative defaults lie.
+///
+/// # Errors
+/// The first setting that is not possible.
+pub fn run_config(settings: &Settings, train_rows: usize, folder: &Path) -> Result<RunConfig, TrainError> {
+    let quick_start = settings.data.is_none();
+    let Shape { batch, seq } = shape(settings, if quick_start { Use::QuickStart } else { Use::OwnData })?;
+    let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
+    let one_pass = (train_rows / batch.saturating_mul(accumulate)).max(1);
+    let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass };
+    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?;
+    let schedule = Schedule {
+        kind: settings.schedule.as_ref().map_or(ScheduleKind::Cosine, |word| word.0),
+        peak_lr: positive("--lr", settings.lr.unwrap_or(default::LR))?,
+        warmup_steps: settings.warmup.unwrap_or(default::WARMUP.min(steps / 10)),
+        total_steps: steps,
+    };
+    let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
+    let question = || quick_start.then(|| HELD_OUT_QUESTION.to_owned());
+    Ok(RunConfig {
+        steps,
+        batch,
+        seq,
+        accumulate,
+        schedule,
+        lora: lora(settings),
+        dtype: dtype(settings.dtype.as_ref()),
+        optimizer: optimizer(settings)?,
+        max_grad_norm: max_grad_norm(settings)?,
+        seed: settings.seed.unwrap_or_default(),
+        save_every: settings.save_every.unwrap_or(default::SAVE_EVERY),
+        now: SystemTime::now(),
+        out: out_folder(settings.out.as_deref(), start, folder)?,
+        start,
+        question: settings.question.clone().or_else(question),
+        base_model: None,
+    })
+}
+
+/// What a step is made for, which decides the default length of its sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Short conversations.
+    QuickStart,
+    /// Anything.
+    OwnData,
+}
+
+/// The sizes of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each.
+    pub seq: usize,
+}
+
+/// The sizes of a batch.
+///
+/// # Errors
+/// If there is nothing in it.
+pub fn shape(settings: &Settings, used_for: Use) -> Result<Shape, TrainError> {
+    let seq = match used_for {
+        Use::QuickStart => default::QUICKSTART_SEQ,
+        Use::OwnData => default::SEQ,
+    };
+    let batch = at_least_one("--batch", settings.batch.unwrap_or(default::BATCH))?;
+    let seq = settings.seq.unwrap_or(seq);
+    if seq < 2 {
+        return Err(wrong("--seq", format!("expected at least 2, found: {seq}")));
+    }
+    if batch.checked_mul(seq).is_none_or(|tokens| tokens > i32::MAX as usize) {
+        return Err(wrong(
+            "--batch",
+            format!("{batch} sequences of {seq} tokens are more than a step can hold"),
+        ));
+    }
+    Ok(Shape { batch, seq })
+}
+
+/// What is adapted, and how.
+pub fn lora(settings: &Settings) -> LoraSpec {
+    fn entries<T: Clone>(table: &Option<Ordered<T>>) -> Vec<(String, T)> {
+        table.as_ref().map(|table| table.0.clone()).unwrap_or_default()
+    }
+    LoraSpec {
+        scaling: if settings.rslora == Some(true) { Scaling::RankStabilized } else { Scaling::Classic },
+        targets: settings.targets.as_ref().map_or(Targets::AllLinear, |word| word.0.clone()),
+        rank_pattern: entries(&settings.rank_pattern),
+        alpha_pattern: entries(&settings.alpha_pattern),
+        ..LoraSpec::all_linear(
+            settings.rank.unwrap_or(default::RANK),
+            settings.alpha.unwrap_or(default::ALPHA),
+        )
+    }
+}
+
+/// Decides which linears of a model are adapted, with what rank and scale.
+///
+/// # Errors
+/// Every problem found, each at the setting it comes from.
+pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Findings> {
+    const SETTINGS: [(&str, &str); 3] =
+        [("r", "--rank"), ("lora_alpha", "--alpha"), ("target_modules", "--targets")];
+    let named = |mut finding: Finding| {
+        let setting = SETTINGS.iter().find(|(field, _)| finding.place.item.as_deref() == Some(field));
+        if let Some((_, setting)) = setting {
+            finding.place.item = Some((*setting).to_owned());
+        }
+        finding
+    };
+    spec.resolve(config).map_err(|findings| Findings(findings.0.into_iter().map(named).collect()))
+}
+
+/// The element type of weights and activations.
+pub fn dtype(word: Option<&Word<DType>>) -> DType {
+    word.map_or(DType::F32, |word| word.0)
+}
+
+/// The one device to run on.
+///
+/// # Errors
+/// If the target has several.
+pub fn target(word: Option<&Word<Target>>) -> Result<Target, TrainError> {
+    let target = word.map(|word| word.0.clone()).unwrap_or_default();
+    match target.devices() {
+        1 => Ok(target),
+        _ => Err(TrainError::Setting {
+            setting: "--target",
+            problem: format!("expected a single device, found: {target}"),
+            hint: Some(format!("use `--target {}`", target.platform())),
+        }),
+    }
+}
+
+/// The optimizer.
+///
+/// # Errors
+/// If a number leads nowhere.
+pub fn optimizer(settings: &Settings) -> Result<AdamW, TrainError> {
+    let AdamW { beta1, beta2, eps, .. } = AdamW::default();
+    let weight_decay = settings.weight_decay.unwrap_or(default::WEIGHT_DECAY);
+    if !(weight_decay.is_finite() && weight_decay >= 0.0) {
+        return Err(wrong("--weight-decay", format!("expected zero or more, found: {weight_decay}")));
+    }
+    Ok(AdamW {
+        beta1: fraction("--beta1", settings.beta1.unwrap_or(beta1))?,
+        beta2: fraction("--beta2", settings.beta2.unwrap_or(beta2))?,
+        eps: positive("--eps", settings.eps.unwrap_or(eps))?,
+        weight_decay,
+    })
+}
+
+/// The largest norm of the gradients; infinity clips nothing.
+///
+/// # Errors
+/// If it lets nothing through.
+pub fn max_grad_norm(settings: &Settings) -> Result<f64, TrainError> {
+    let norm = settings.max_grad_norm.unwrap_or(default::MAX_GRAD_NORM);
+    if norm > 0.0 {
+        return Ok(norm);
+    }
+    Err(TrainError::Setting {
+        setting: "--max-grad-norm",
+        problem: format!("expected a number above zero, found: {norm}"),
+        hint: Some("`--max-grad-norm inf` clips nothing".into()),
+    })
+}
+
+/// Where a run goes: the folder that was given, else the first of `out`, `out-2`, `out-3` ... without an adapter.
+///
+/// # Errors
+/// If the given one holds an adapter and the run starts afresh, or none is given to resume from.
+fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathBuf, TrainError> {
+    match (given, start) {
+        (Some(out), Start::Resume) => Ok(out.to_owned()),
+        (Some(out), Start::Fresh) => checkpoint::refuse_occupied(out).map(|()| out.to_owned()),
+        (None, Start::Resume) => Err(TrainError::Setting {
+            setting: "--resume",
+            problem: "expected --out with it, found none".into(),
+            hint: Some("give the folder to go on from, such as `--resume --out out`".into()),
+        }),
+        (None, Start::Fresh) => {
+            let numbered = (2..).map(|number| folder.join(format!("{}-{number}", default::OUT)));
+            let mut folders = std::iter::once(folder.join(default::OUT)).chain(numbered);
+            let free = folders.find(|out| checkpoint::refuse_occupied(out).is_ok());
+            Ok(free.unwrap_or_else(|| default::OUT.into()))
+        }
+    }
+}
+
+fn at_least_one(setting: &'static str, found: usize) -> Result<usize, TrainError> {
+    if found == 0 { Err(wrong(setting, "expected at least 1, found: 0".into())) } else { Ok(found) }
+}
+
+fn positive(setting: &'static str, found: f64) -> Result<f64, TrainError> {
+    if found.is_finite() && found > 0.0 {
+        return Ok(found);
+    }
+    Err(wrong(setting, format!("expected a finite number above zero, found: {found}")))
+}
+
+fn fraction(setting: &'static str, found: f64) -> Result<f64, TrainError> {
+    if (0.0..1.0).contains(&found) {
+        return Ok(found);
+    }
+    Err(wrong(setting, format!("expected a number from 0 to below 1, found: {found}")))
+}
+
+fn wrong(setting: &'static str, problem: String) -> TrainError {
+    TrainError::Setting { setting, problem, hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(settings: Settings) -> Result<RunConfig, TrainError> {
+        let folder = tempfile::tempdir().unwrap();
+        run_config(&settings, 100, folder.path())
+    }
+
+    fn own_data() -> Settings {
+        Settings { data: Some("rows.jsonl".into()), ..Settings::default() }
+    }
+
+    #[test]
+    fn the_quick_start_needs_no_settings() {
+        let config = plan(Settings::default()).unwrap();
+        assert_eq!((config.steps, config.batch, config.seq, config.accumulate), (60, 4, 128, 1));
+        assert_eq!((config.schedule.warmup_steps, config.schedule.total_steps), (5, 60));
+        assert_eq!(config.lora, LoraSpec::all_linear(8, 16.0));
+        assert_eq!(config.optimizer, AdamW { weight_decay: 0.0, ..AdamW::default() });
+        assert_eq!(config.question.as_deref(), Some(HELD_OUT_QUESTION));
+        let data = data(&Settings::default()).unwrap();
+        assert_eq!((data.train.rows.len(), data.held_out.unwrap().rows.len()), (144, QUICKSTART_HELD_OUT));
+    }
+
+    #[test]
+    fn own_data_are_passed_over_once() {
+        let config = plan(Settings { accumulate: Some(3), ..own_data() }).unwrap();
+        assert_eq!((config.steps, config.seq, config.question), (8, 512, None));
+        assert_eq!(config.schedule.warmup_steps, 0);
+        assert_eq!(plan(Settings { batch: Some(1000), ..own_data() }).unwrap().steps, 1);
+    }
+
+    #[test]
+    fn a_twentieth_of_own_data_is_held_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.jsonl");
+        let check = |rows: usize, held_out: Option<usize>, expect: [usize; 2]| {
+            std::fs::write(&file, "{\"text\": \"a\"}\n".repeat(rows)).unwrap();
+            let data = data(&Settings { data: Some(file.clone()), held_out, ..Settings::default() }).unwrap();
+            assert_eq!([data.train.rows.len(), data.held_out.map_or(0, |rows| rows.rows.len())], expect);
+        };
+        check(19, None, [19, 0]);
+        check(40, None, [38, 2]);
+        check(2000, None, [1936, 64]);
+        check(40, Some(0), [40, 0]);
+        check(40, Some(10), [30, 10]);
+    }
+
+    #[test]
+    fn what_is_not_possible_is_named_by_its_flag() {
+        let check = |settings: Settings, expect: &str| {
+            assert_eq!(plan(settings).unwrap_err().to_string(), expect);
+        };
+        let none = Settings::default;
+        check(Settings { steps: Some(0), ..none() }, "--steps: expected at least 1, found: 0");
+        check(Settings { batch: Some(0), ..none() }, "--batch: expected at least 1, found: 0");
+        check(Settings { accumulate: Some(0), ..none() }, "--accumulate: expected at least 1, found: 0");
+        check(Settings { seq: Some(1), ..none() }, "--seq: expected at least 2, found: 1");
+        check(
+            Settings { batch: Some(usize::MAX), ..none() },
+            "--batch: 18446744073709551615 sequences of 128 tokens are more than a step can hold",
+        );
+        check(Settings { lr: Some(0.0), ..none() }, "--lr: expected a finite number above zero, found: 0");
+        check(
+            Settings { lr: Some(f64::NAN), ..none() },
+            "--lr: expected a finite number above zero, found: NaN",
+        );
+        check(
+            Settings { eps: Some(-1.0), ..none() },
+            "--eps: expected a finite number above zero, found: -1",
+        );
+        check(
+            Settings { beta1: Some(1.0), ..none() },
+            "--beta1: expected a number from 0 to below 1, found: 1",
+        );
+        check(
+            Settings { beta2: Some(-0.5), ..none() },
+            "--beta2: expected a number from 0 to below 1, found: -0.5",
+        );
+        check(
+            Settings { weight_decay: Some(-0.1), ..none() },
+            "--weight-decay: expected zero or more, found: -0.1",
+        );
+        check(
+            Settings { max_grad_norm: Some(0.0), ..none() },
+            "--max-grad-norm: expected a number above zero, found: 0",
+        );
+        check(Settings { resume: Some(true), ..none() }, "--resume: expected --out with it, found none");
+        assert!(plan(Settings { max_grad_norm: Some(f64::INFINITY), ..none() }).is_ok());
+    }
+
+    #[test]
+    fn a_run_takes_a_single_device() {
+        assert_eq!(target(None).unwrap().to_string(), "cpu:1");
+        let several = Word("cpu:8".parse().unwrap());
+        let error = target(Some(&several)).unwrap_err();
+        assert_eq!(error.to_string(), "--target: expected a single device, found: cpu:8");
+        assert_eq!(error.hint().as_deref(), Some("use `--target cpu`"));
+    }
+
+    #[test]
+    fn the_first_free_folder_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let free = || out_folder(None, Start::Fresh, folder).unwrap();
+        assert_eq!(free(), folder.join("out"));
+        for name in ["out", "out-2"] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+            std::fs::write(folder.join(name).join("adapter_model.safetensors"), "").unwrap();
+        }
+        assert_eq!(free(), folder.join("out-3"));
+        let occupied = folder.join("out");
+        let error = out_folder(Some(&occupied), Start::Fresh, folder).unwrap_err();
+        assert!(matches!(error, TrainError::Occupied(_)));
+        assert_eq!(out_folder(Some(&occupied), Start::Resume, folder).unwrap(), occupied);
+    }
+}

@@ -1,0 +1,152 @@
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{
+    Answer, Env, Failure, Output,
+    progress::Reporter,
+    render,
+    resources::{Resources, known_package},
+    write_json, wrong,
+};
+use crate::pjrt::{
+    self, NamedValue,
+    store::{Network, PACKAGES, Package, Store},
+};
+
+/// The store of plugins.
+///
+/// It lies in $HLOOM_STORE, else in `hloom` under the user's folder for caches.
+#[derive(clap::Subcommand, Debug)]
+pub enum Plugin {
+    /// What there is, and what is installed
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Fetch a package with `python3 -m pip`, and check that it is the pinned one
+    Install {
+        /// cpu, cuda, rocm, tpu ...
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// What a plugin says of itself
+    Info {
+        /// A package that is installed, or the file of a plugin
+        #[arg(value_name = "NAME|PATH")]
+        plugin: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+impl Plugin {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::List { output } => list(env, output)?,
+            Self::Install { name, output } => install(&name, env, output)?,
+            Self::Info { plugin, output } => info(&plugin, env, output)?,
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn list(env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
+    let store = Store::at(&env.store);
+    let mut objects = Vec::new();
+    let mut text = String::new();
+    for package in PACKAGES {
+        let path = store.installed(package);
+        let size = render::bytes(package.download_bytes());
+        let state = if path.is_some() { "installed".to_owned() } else { format!("{size} to fetch") };
+        text.push_str(&format!("{:<10}{:<28}{state}\n", package.key, package.requirement()));
+        text.push_str(&format!("{:<10}{}\n", "", package.about));
+        if let Some(path) = &path {
+            text.push_str(&format!("{:<10}{}\n", "", path.display()));
+        }
+        objects.push(object(package, path.as_deref()));
+    }
+    if output.json {
+        write_json(&mut *env.out, &json!({ "store": store.root(), "packages": objects }))?;
+    } else {
+        write!(env.out, "{text}\nstore: {}\n", store.root().display())?;
+    }
+    Ok(())
+}
+
+fn install(name: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
+    let package = known_package(name)?;
+    let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
+    let path = Resources::new(&env.store, Network::Allowed).fetch(package, &mut reporter)?;
+    if output.json {
+        write_json(&mut *env.out, &object(package, Some(&path)))?;
+    } else {
+        writeln!(env.out, "{}", path.display())?;
+    }
+    Ok(())
+}
+
+fn object(package: &Package, path: Option<&Path>) -> Value {
+    json!({
+        "name": package.key,
+        "about": package.about,
+        "version": package.wheels.first().map(|wheel| wheel.version),
+        "requirements": package.wheels.iter().map(|wheel| wheel.requirement()).collect::<Vec<_>>(),
+        "download_bytes": package.download_bytes(),
+        "installed": path.is_some(),
+        "path": path,
+    })
+}
+
+fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
+    let (path, platform) = find(named, env)?;
+    let plugin = pjrt::Plugin::load(&path)?;
+    let (major, minor) = plugin.api_version();
+    let attributes = plugin.attributes()?;
+    if output.json {
+        let attributes: serde_json::Map<String, Value> =
+            attributes.into_iter().map(|(name, value)| (name, json_value(value))).collect();
+        let object = json!({
+            "path": plugin.path(),
+            "api_version": format!("{major}.{minor}"),
+            "platform": platform,
+            "attributes": attributes,
+        });
+        write_json(&mut *env.out, &object)?;
+        return Ok(());
+    }
+    writeln!(env.out, "path      {}", plugin.path().display())?;
+    writeln!(env.out, "PJRT API  {major}.{minor}")?;
+    if let Some(platform) = platform {
+        writeln!(env.out, "platform  {platform}")?;
+    }
+    for (name, value) in attributes {
+        writeln!(env.out, "{name}: {}", json_value(value))?;
+    }
+    Ok(())
+}
+
+/// A plugin's file, and its platform where a package of ours tells.
+fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), Failure> {
+    if named.contains(std::path::is_separator) || Path::new(named).is_file() {
+        return Ok((named.into(), None));
+    }
+    let package = known_package(named)?;
+    let present = Resources::new(&env.store, Network::Offline).present(package)?;
+    let Some(path) = present else {
+        let hint = format!("`hloom plugin install {named}` gets it");
+        return Err(wrong("plugin", format!("package is not installed: {named}"), &hint));
+    };
+    Ok((path, package.key.split('-').next()))
+}
+
+fn json_value(value: NamedValue) -> Value {
+    match value {
+        NamedValue::String(text) => json!(text),
+        NamedValue::Int64(number) => json!(number),
+        NamedValue::Int64List(numbers) => json!(numbers),
+        NamedValue::Float(number) => json!(number),
+        NamedValue::Bool(truth) => json!(truth),
+    }
+}

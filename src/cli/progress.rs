@@ -1,0 +1,334 @@
+//! How a command comes along, on standard error: bars for a person, lines for a log.
+
+use std::{io::Write, time::Duration};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{
+    Output,
+    env::{Interrupt, Signals, Stream},
+    render,
+};
+use crate::{
+    data::DatasetReport,
+    train::{
+        Event, Observer,
+        run::{RunConfig, StepRecord, When},
+    },
+};
+
+/// In a log, every step of this many is told.
+const STEPS_PER_LINE: usize = 10;
+
+/// Tells what is under way.
+pub struct Reporter<'a> {
+    err: &'a mut dyn Write,
+    screen: Screen,
+    bar: ProgressBar,
+    /// What the bar shows, or the last line said.
+    now: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Screen {
+    Bars,
+    Lines,
+    Silent,
+}
+
+impl<'a> Reporter<'a> {
+    pub fn new(err: &'a mut dyn Write, kind: Stream, output: Output) -> Self {
+        let screen = match kind {
+            _ if output.quiet => Screen::Silent,
+            Stream::Terminal => Screen::Bars,
+            Stream::Pipe => Screen::Lines,
+        };
+        Self { err, screen, bar: ProgressBar::hidden(), now: String::new() }
+    }
+
+    /// A line that stays.
+    pub fn line(&mut self, text: &str) {
+        if self.screen != Screen::Silent {
+            // Progress that nobody can read is no reason to stop.
+            let _ = self.bar.suspend(|| writeln!(self.err, "{text}"));
+        }
+    }
+
+    /// Bytes of a package that have come.
+    pub fn fetched(&mut self, what: &str, done: u64, total: Option<u64>) {
+        let size = total.map(|total| format!(" ({})", render::bytes(total))).unwrap_or_default();
+        self.begin(what, total, &size);
+        self.bar.set_position(done);
+    }
+
+    /// Something that takes a while, of which no more is known.
+    pub fn phase(&mut self, what: &str) {
+        self.begin(what, None, "");
+    }
+
+    /// Bytes of weights have gone to the device.
+    pub fn loaded(&mut self, bytes: usize, total: u64) {
+        self.begin("loading weights", Some(total), "");
+        self.bar.inc(bytes as u64);
+    }
+
+    /// Nothing is under way.
+    pub fn rest(&mut self) {
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::hidden();
+        self.now.clear();
+    }
+
+    /// Shows `what`, unless it is shown already: a bar of `total` bytes, or a spinner until they are known.
+    fn begin(&mut self, what: &str, total: Option<u64>, more: &str) {
+        let shown = self.now == what;
+        let complete = total.is_none() || self.bar.length().is_some();
+        match self.screen {
+            Screen::Silent => {}
+            Screen::Lines if shown => {}
+            Screen::Lines => self.line(&format!("{what}{more}")),
+            Screen::Bars if shown && complete => {}
+            Screen::Bars => {
+                self.rest();
+                self.bar = match total {
+                    Some(total) => {
+                        bar(total, "{msg} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {eta} left")
+                    }
+                    None => spinner(),
+                };
+                self.bar.set_message(what.to_owned());
+            }
+        }
+        what.clone_into(&mut self.now);
+    }
+
+    /// A step was made.
+    fn step(&mut self, record: &StepRecord, steps: usize, text: String) {
+        match self.screen {
+            Screen::Silent => {}
+            Screen::Lines => {
+                let round = record.step.is_multiple_of(STEPS_PER_LINE);
+                if round || record.step == steps || self.now != "training" {
+                    self.line(&text);
+                }
+            }
+            Screen::Bars => {
+                if self.now != "training" {
+                    self.rest();
+                    self.bar = bar(steps as u64, "{wide_bar} {msg}");
+                }
+                self.bar.set_message(text);
+                self.bar.set_position(record.step as u64);
+            }
+        }
+        self.now = "training".to_owned();
+    }
+}
+
+fn bar(total: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total).with_style(style.progress_chars("=> "))
+}
+
+fn spinner() -> ProgressBar {
+    let template = "{spinner} {msg}, {elapsed}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let spinner = ProgressBar::new_spinner().with_style(style);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    spinner
+}
+
+/// The answers to the question of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Answers {
+    pub question: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// Watches a training run.
+pub struct Watch<'r, 'e> {
+    reporter: &'r mut Reporter<'e>,
+    steps: usize,
+    seq: usize,
+    weight_bytes: u64,
+    signals: Signals,
+    /// From the first step on; before it there is nothing to save, and Ctrl-C quits at once.
+    interrupt: Option<Interrupt>,
+    /// Steps of this run and when the first ended.
+    made: usize,
+    answers: Option<Answers>,
+}
+
+impl<'r, 'e> Watch<'r, 'e> {
+    pub fn new(
+        reporter: &'r mut Reporter<'e>,
+        config: &RunConfig,
+        weight_bytes: u64,
+        signals: Signals,
+    ) -> Self {
+        let RunConfig { steps, seq, .. } = *config;
+        Self { reporter, steps, seq, weight_bytes, signals, interrupt: None, made: 0, answers: None }
+    }
+
+    /// What was answered.
+    pub fn into_answers(self) -> Option<Answers> {
+        self.answers
+    }
+
+    fn data(&mut self, which: &str, report: &DatasetReport) {
+        let DatasetReport { rows, cut, dropped, .. } = *report;
+        let tokens = report.counted_tokens;
+        self.reporter
+            .line(&format!("{}{which}, {tokens} tokens that count", render::count(rows, "row", "rows")));
+        let of = format!("of {}{which}", render::count(rows, "row", "rows"));
+        if cut > 0 {
+            let are = if cut == 1 { "is" } else { "are" };
+            let was = if cut == 1 { "was" } else { "were" };
+            self.reporter.line(&format!("{cut} {of} {are} longer than {} tokens and {was} cut", self.seq));
+        }
+        if dropped > 0 {
+            let have = if dropped == 1 { "has" } else { "have" };
+            let was = if dropped == 1 { "was" } else { "were" };
+            self.reporter
+                .line(&format!("{dropped} {of} {have} nothing to learn within that and {was} left out"));
+        }
+    }
+
+    fn step(&mut self, record: &StepRecord) {
+        let signals = self.signals;
+        self.interrupt.get_or_insert_with(|| Interrupt::watch(signals));
+        self.made += 1;
+        let StepRecord { step, loss, learning_rate, counted, tokens_per_second, seconds, .. } = *record;
+        let each = seconds / self.made as f64;
+        let left = Duration::try_from_secs_f64(each * self.steps.saturating_sub(step) as f64);
+        let left = left.map(render::duration).unwrap_or_default();
+        let text = format!(
+            "step {step}/{}  loss {loss:.4}  lr {learning_rate:.2e}  {tokens_per_second:.0} tok/s  {left} left",
+            self.steps
+        );
+        self.reporter.step(record, self.steps, text);
+        if counted == 0 {
+            self.reporter.line(&format!("step {step}: no token counted, so nothing changed"));
+        }
+    }
+}
+
+impl Observer for Watch<'_, '_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Data { train, held_out } => {
+                self.data("", train);
+                if let Some(held_out) = held_out {
+                    self.data(" held out", held_out);
+                }
+            }
+            Event::Phase(what) => self.reporter.phase(what),
+            Event::Loaded { bytes } => self.reporter.loaded(bytes, self.weight_bytes),
+            Event::Resumed { steps } => self.reporter.line(&format!("going on after step {steps}")),
+            Event::HeldOut { when: When::Before, loss } => {
+                self.reporter.line(&format!("held-out loss before training: {loss:.4}"));
+            }
+            Event::HeldOut { when: When::After, .. } => {}
+            Event::Answer { when, question, text } => {
+                let answers = self.answers.get_or_insert_default();
+                question.clone_into(&mut answers.question);
+                let answer = match when {
+                    When::Before => &mut answers.before,
+                    When::After => &mut answers.after,
+                };
+                *answer = Some(text.to_owned());
+            }
+            Event::Step(record) => self.step(record),
+            Event::Saved { folder } => self.reporter.line(&format!("saved: {}", folder.display())),
+        }
+    }
+
+    fn wants_stop(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{plan, settings::Settings};
+
+    fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
+        let settings = Settings { steps: Some(12), ..Settings::default() };
+        let config = plan::run_config(&settings, 100, tempfile::tempdir().unwrap().path()).unwrap();
+        let mut err = Vec::new();
+        let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
+        let mut watch = Watch::new(&mut reporter, &config, 1000, Signals::Left);
+        for event in events {
+            watch.event(event);
+        }
+        let answers = watch.into_answers();
+        assert_eq!(String::from_utf8(err).unwrap(), expect);
+        answers
+    }
+
+    const LOUD: Output = Output { json: false, quiet: false };
+
+    fn record(step: usize, counted: usize) -> StepRecord {
+        StepRecord {
+            step,
+            loss: 1.5,
+            learning_rate: 1e-3,
+            grad_norm: 1.0,
+            counted,
+            tokens_per_second: 512.4,
+            seconds: 10.0 * step as f64,
+        }
+    }
+
+    #[test]
+    fn a_log_has_a_line_for_each_phase_and_every_tenth_step() {
+        let records: Vec<StepRecord> = (1..=12).map(|step| record(step, 7)).collect();
+        let events = || {
+            let phases = [
+                Event::Phase("loading weights"),
+                Event::Loaded { bytes: 500 },
+                Event::Loaded { bytes: 500 },
+                Event::Phase("compiling"),
+            ];
+            phases.into_iter().chain(records.iter().map(Event::Step)).collect()
+        };
+        let expect = "loading weights\ncompiling\n\
+                      step 1/12  loss 1.5000  lr 1.00e-3  512 tok/s  1m 50s left\n\
+                      step 10/12  loss 1.5000  lr 1.00e-3  512 tok/s  20s left\n\
+                      step 12/12  loss 1.5000  lr 1.00e-3  512 tok/s  0s left\n";
+        check(LOUD, events(), expect);
+        check(Output { quiet: true, ..LOUD }, events(), "");
+    }
+
+    #[test]
+    fn rows_that_did_not_fit_are_told() {
+        let train =
+            DatasetReport { rows: 160, cut: 3, dropped: 1, counted_tokens: 900, ..Default::default() };
+        let held_out = DatasetReport { rows: 16, counted_tokens: 90, ..Default::default() };
+        let events = vec![Event::Data { train: &train, held_out: Some(&held_out) }];
+        let expect = "160 rows, 900 tokens that count\n\
+                      3 of 160 rows are longer than 128 tokens and were cut\n\
+                      1 of 160 rows has nothing to learn within that and was left out\n\
+                      16 rows held out, 90 tokens that count\n";
+        check(LOUD, events, expect);
+    }
+
+    #[test]
+    fn a_step_in_which_nothing_counted_is_told() {
+        let record = record(10, 0);
+        let expect = "step 10/12  loss 1.5000  lr 1.00e-3  512 tok/s  3m 20s left\n\
+                      step 10: no token counted, so nothing changed\n";
+        check(LOUD, vec![Event::Step(&record)], expect);
+    }
+
+    #[test]
+    fn answers_are_kept() {
+        let answer = |when, text| Event::Answer { when, question: "why?", text };
+        let events = vec![answer(When::Before, "so"), answer(When::After, "because")];
+        let expect =
+            Answers { question: "why?".into(), before: Some("so".into()), after: Some("because".into()) };
+        assert_eq!(check(LOUD, events, ""), Some(expect));
+    }
+}

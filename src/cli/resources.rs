@@ -1,0 +1,193 @@
+//! What commands work with: models, plugins, templates; found, or fetched where that is allowed.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{plan, progress::Reporter, words::Word};
+use crate::{
+    base::{DType, nearest},
+    model::{Config, builtin_names},
+    pjrt::{
+        Plugin,
+        store::{Network, PACKAGES, Package, Store, package},
+    },
+    runtime::Target,
+    step::StepError,
+    templates::Templates,
+    train::{Model, TrainError, quickstart_model},
+    weights::ModelFiles,
+};
+
+/// The model that the store has, by the name of its built-in configuration, and its name on the model hub.
+const FETCHED: &str = "smollm2-135m";
+const FETCHED_BASE: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
+
+/// Where a command runs and with what, for those that take no run file.
+#[derive(clap::Args, Debug)]
+pub struct DeviceArgs {
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
+    /// Where to run: cpu, cuda, rocm or tpu [default: cpu]
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Word<Target>>,
+    /// The PJRT plugin to use, instead of the store's
+    #[arg(long, value_name = "PATH")]
+    plugin: Option<PathBuf>,
+    /// Fetch nothing
+    #[arg(long)]
+    offline: bool,
+    /// A folder of templates that replace the built-in ones of the same name
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
+}
+
+impl DeviceArgs {
+    pub fn dtype(&self) -> DType {
+        plan::dtype(self.dtype.as_ref())
+    }
+
+    pub fn target(&self) -> Result<Target, TrainError> {
+        plan::target(self.target.as_ref())
+    }
+
+    pub fn templates(&self) -> Result<Templates, TrainError> {
+        templates(self.templates.as_deref())
+    }
+
+    pub fn resources(&self, store: &Path) -> Resources {
+        Resources::new(store, if self.offline { Network::Offline } else { Network::Allowed })
+    }
+
+    pub fn plugin(
+        &self,
+        resources: &Resources,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Arc<Plugin>, TrainError> {
+        resources.plugin(&self.target()?, self.plugin.as_deref(), reporter)
+    }
+}
+
+/// A model, and what an adapter's config calls it.
+pub struct NamedModel {
+    pub model: Model,
+    pub base: String,
+}
+
+/// The store, and whether it may fetch.
+pub struct Resources {
+    store: Store,
+    network: Network,
+}
+
+impl Resources {
+    pub fn new(store: &Path, network: Network) -> Self {
+        Self { store: Store::at(store), network }
+    }
+
+    /// The model that `named` says: a path, or the one that can be fetched, which is also the default.
+    pub fn model(&self, named: Option<&str>, reporter: &mut Reporter<'_>) -> Result<NamedModel, TrainError> {
+        let named = named.unwrap_or(FETCHED);
+        if Path::new(named).exists() {
+            return Ok(NamedModel { model: Model::open(Path::new(named))?, base: named.to_owned() });
+        }
+        if named != FETCHED {
+            return Err(no_model(named));
+        }
+        let mut progress = |what: &str, done, total| reporter.fetched(what, done, total);
+        let model = quickstart_model(&self.store, self.network, &mut progress)?;
+        Ok(NamedModel { model, base: FETCHED_BASE.to_owned() })
+    }
+
+    /// The plugin for a target: the file given, else the store's, else Python's, else it is fetched.
+    pub fn plugin(
+        &self,
+        target: &Target,
+        given: Option<&Path>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Arc<Plugin>, TrainError> {
+        if let Some(path) = given {
+            return Ok(Plugin::load(path)?);
+        }
+        let package = known_package(target.platform())?;
+        let path = match self.present(package)? {
+            Some(path) => path,
+            None => self.fetch(package, reporter)?,
+        };
+        Ok(Plugin::load(&path)?)
+    }
+
+    /// The package's file, if the store or Python has it.
+    pub fn present(&self, package: &Package) -> Result<Option<PathBuf>, TrainError> {
+        if let Some(found) = self.store.find(package, None)? {
+            return Ok(Some(found.path));
+        }
+        // Without Python there is nothing in it; whether that matters is told when something is to be fetched.
+        let found = self.store.find_in_python(package).ok().flatten();
+        Ok(found.map(|found| found.path))
+    }
+
+    /// The package's file, fetched where the store lacks it.
+    pub fn fetch(&self, package: &Package, reporter: &mut Reporter<'_>) -> Result<PathBuf, TrainError> {
+        let mut progress = |what: &str, done, total| reporter.fetched(what, done, total);
+        let path = self.store.ensure(package, self.network, &mut progress)?;
+        reporter.rest();
+        Ok(path)
+    }
+}
+
+/// The configuration of a built-in model, or of a model on disk.
+pub fn config(named: &str) -> Result<Config, TrainError> {
+    let path = Path::new(named);
+    if path.exists() {
+        let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
+        return Ok(Config::from_hf(&ModelFiles::open(path)?.config()?, &file.display().to_string())?);
+    }
+    if builtin_names().any(|name| name == named) {
+        return Ok(Config::builtin(named)?);
+    }
+    let hint = match nearest(named, builtin_names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("built-in models: {}", builtin_names().collect::<Vec<_>>().join(", ")),
+    };
+    let problem = format!("expected a folder, a GGUF file or a built-in model, found none: {named}");
+    Err(TrainError::Setting { setting: "--model", problem, hint: Some(hint) })
+}
+
+/// The built-in templates, with those of a folder in place of the ones of the same name.
+pub fn templates(folder: Option<&Path>) -> Result<Templates, TrainError> {
+    let replaced = folder.map(Templates::replaced_from).transpose().map_err(StepError::from)?;
+    Ok(replaced.unwrap_or_else(Templates::embedded))
+}
+
+/// The package of a name.
+pub fn known_package(name: &str) -> Result<&'static Package, TrainError> {
+    package(name).ok_or_else(|| {
+        let names = || PACKAGES.iter().map(|package| package.key);
+        let hint = match nearest(name, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("packages: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        let problem = format!("no such package: {name}");
+        TrainError::Setting { setting: "plugin", problem, hint: Some(hint) }
+    })
+}
+
+fn no_model(named: &str) -> TrainError {
+    let (problem, hint) = if builtin_names().any(|name| name == named) {
+        let problem = format!("{named} is known by its sizes only, without weights");
+        (problem, "give the folder or GGUF file that holds its weights".to_owned())
+    } else {
+        let problem = format!("expected a folder, a GGUF file or `{FETCHED}`, found none: {named}");
+        let hint = match nearest(named, [FETCHED]) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                "a Hugging Face folder holds config.json, tokenizer.json and model.safetensors".to_owned()
+            }
+        };
+        (problem, hint)
+    };
+    TrainError::Setting { setting: "--model", problem, hint: Some(hint) }
+}

@@ -1,0 +1,133 @@
+//! Run files: the settings of `hloom train` as TOML, with `-` or `_` in their names.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::Deserialize;
+use toml::{Spanned, de::DeTable};
+
+use super::settings::Settings;
+use crate::{
+    base::{Finding, Findings, Place, nearest},
+    train::TrainError,
+};
+
+/// Keys that are no flags.
+const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
+
+/// Reads a run file.
+///
+/// # Errors
+/// If it cannot be read, is not TOML, or says what is no setting; with the line.
+pub fn read(path: &Path) -> Result<Settings, TrainError> {
+    let text = std::fs::read_to_string(path).map_err(|source| TrainError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(parse(&text, &path.display().to_string())?)
+}
+
+fn parse(text: &str, file: &str) -> Result<Settings, Findings> {
+    let place = |at: usize| {
+        let before = text.get(..at).unwrap_or_default();
+        Place::line(file, 1 + before.matches('\n').count())
+    };
+    let wrong = |error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start);
+        Findings(vec![Finding::new(place(at), error.message().trim_end())])
+    };
+    let table = DeTable::parse(text).map_err(wrong)?;
+    let (span, table) = (table.span(), table.into_inner());
+    let known = known();
+    let mut findings = Findings::default();
+    let mut renamed = DeTable::new();
+    let mut values = Vec::new();
+    for (key, value) in table {
+        let name = key.get_ref().replace('_', "-");
+        let place = place(key.span().start);
+        values.push((value.span(), name.clone()));
+        if !known.contains(&name) {
+            let hint = match nearest(&name, known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known settings: {}", known.join(", ")),
+            };
+            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "no such setting").with_hint(hint));
+        } else if renamed.insert(Spanned::new(key.span(), name.into()), value).is_some() {
+            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "this setting stands twice"));
+        }
+    }
+    findings.into_result(())?;
+    Settings::deserialize(toml::Deserializer::from(Spanned::new(span, renamed))).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let key = values.into_iter().find(|(span, _)| span.contains(&at));
+        let place = key.into_iter().fold(place(at), |place, (_, key)| place.at(key));
+        Findings(vec![Finding::new(place, plain(error.message().trim_end()))])
+    })
+}
+
+/// A message with the words of users in place of Rust's names for numbers.
+fn plain(message: &str) -> String {
+    const WORDS: [(&str, &str); 3] =
+        [("usize", "a whole number"), ("u64", "a whole number"), ("f64", "a number")];
+    let named = WORDS.iter().find_map(|(name, word)| Some((message.strip_suffix(name)?, word)));
+    named.map_or_else(|| message.to_owned(), |(before, word)| format!("{before}{word}"))
+}
+
+/// The names of all settings: those of the flags, and the tables.
+fn known() -> Vec<String> {
+    let flags = Settings::augment_args(clap::Command::new("train"));
+    let names = flags.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned));
+    names.chain(TABLES.map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cli::{settings::Ordered, words::Word},
+        model::Targets,
+    };
+
+    fn check_wrong(text: &str, expect: &str) {
+        assert_eq!(parse(text, "run.toml").unwrap_err().to_string(), expect);
+    }
+
+    #[test]
+    fn names_may_be_written_with_either_line() {
+        let text = "lr = 1\nmax_grad_norm = 0.5\nsave-every = 10\ntargets = [\"q_proj\", \"v_proj\"]\n\
+                    [rank_pattern]\nz = 4\na = 2\n";
+        let expect = Settings {
+            lr: Some(1.0),
+            max_grad_norm: Some(0.5),
+            save_every: Some(10),
+            targets: Some(Word(Targets::Names(vec!["q_proj".into(), "v_proj".into()]))),
+            rank_pattern: Some(Ordered(vec![("z".into(), 4), ("a".into(), 2)])),
+            ..Settings::default()
+        };
+        assert_eq!(parse(text, "run.toml"), Ok(expect));
+    }
+
+    #[test]
+    fn what_is_no_setting_is_named_with_its_line() {
+        check_wrong(
+            "steps = 3\nwarm_up = 1\nmax-grad-nrom = 1\n",
+            "run.toml:2: `warm_up`: no such setting\n  hint: did you mean `warmup`?\n\
+             run.toml:3: `max-grad-nrom`: no such setting\n  hint: did you mean `max-grad-norm`?",
+        );
+        check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: this setting stands twice");
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_line() {
+        check_wrong(
+            "# settings\nsteps = \"many\"",
+            "run.toml:2: `steps`: invalid type: string \"many\", expected a whole number",
+        );
+        check_wrong(
+            "\nschedule = \"cosin\"",
+            "run.toml:2: `schedule`: unknown schedule: cosin (did you mean `cosine`?)",
+        );
+        check_wrong("steps 3", "run.toml:1: key with no value, expected `=`");
+    }
+}

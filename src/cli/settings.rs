@@ -1,0 +1,200 @@
+//! The settings of a run, as flags and as a file say them.
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::words::Word;
+use crate::{base::DType, model::Targets, optim::ScheduleKind, runtime::Target};
+
+/// Defines the settings once: as flags, as the keys of a run file, and with a way to merge the two.
+macro_rules! settings {
+    ($( $(#[$attribute:meta])* $name:ident: $type:ty, )*) => {
+        /// What a run can be told; what is left out has a default.
+        #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Settings {
+            $( $(#[$attribute])* pub $name: Option<$type>, )*
+        }
+
+        impl Settings {
+            /// These settings, and those of `other` where these say nothing.
+            pub fn or(self, other: Self) -> Self {
+                Self { $( $name: self.$name.or(other.$name), )* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// A Hugging Face folder, a GGUF file, or `smollm2-135m`, which hloom fetches [default: smollm2-135m]
+    #[arg(long, value_name = "NAME|DIR", help_heading = "Model and data")]
+    model: String,
+    /// Rows to learn from, one JSON object a line [default: the quick start's conversations]
+    #[arg(long, value_name = "F.jsonl", help_heading = "Model and data")]
+    data: PathBuf,
+    /// Rows kept from training to measure on; 0 for none [default: the last 16 of the quick start; of --data a
+    /// twentieth, at most 64, chosen with the seed]
+    #[arg(long, value_name = "N", help_heading = "Model and data")]
+    held_out: usize,
+    /// A question whose answer is shown before and after training [default: one for the quick start, else none]
+    #[arg(long, value_name = "TEXT", help_heading = "Model and data")]
+    question: String,
+
+    /// Updates [default: 60 for the quick start, else one pass over the rows]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    steps: usize,
+    /// Sequences of a batch [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    batch: usize,
+    /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    seq: usize,
+    /// Batches whose gradients make one update [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    accumulate: usize,
+    /// The learning rate after the warm-up [default: 1e-3]
+    #[arg(long, value_name = "RATE", help_heading = "Training")]
+    lr: f64,
+    /// What the learning rate does then: cosine, linear or constant [default: cosine]
+    #[arg(long, value_name = "CURVE", help_heading = "Training")]
+    schedule: Word<ScheduleKind>,
+    /// Updates over which the learning rate rises [default: 5, or a tenth of a shorter run]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    warmup: usize,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    #[arg(long, value_name = "TYPE", help_heading = "Training")]
+    dtype: Word<DType>,
+    /// Decides the order of the rows and the start of the adapters [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    seed: u64,
+
+    /// The rank of the adapters [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Adapters")]
+    rank: usize,
+    /// The numerator of their scale, which is alpha / rank [default: 16]
+    #[arg(long, value_name = "X", help_heading = "Adapters")]
+    alpha: f64,
+    /// Scale by alpha / sqrt(rank) instead
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+          hide_possible_values = true, help_heading = "Adapters")]
+    rslora: bool,
+    /// Which linears: names with commas between them, `all-linear`, or `re:` and a regular expression
+    /// [default: all-linear]
+    #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
+    targets: Word<Targets>,
+    /// Ranks of some modules, by regular expression; the first that matches counts.
+    #[arg(skip)]
+    rank_pattern: Ordered<usize>,
+    /// Alphas of some modules, by regular expression; the first that matches counts.
+    #[arg(skip)]
+    alpha_pattern: Ordered<f64>,
+
+    /// Decay of the adapters [default: 0]
+    #[arg(long, value_name = "X", help_heading = "Optimizer")]
+    weight_decay: f64,
+    /// Decay of the mean of gradients [default: 0.9]
+    #[arg(long, value_name = "X", help_heading = "Optimizer")]
+    beta1: f64,
+    /// Decay of the mean of squared gradients [default: 0.999]
+    #[arg(long, value_name = "X", help_heading = "Optimizer")]
+    beta2: f64,
+    /// Keeps the quotient finite [default: 1e-8]
+    #[arg(long, value_name = "X", help_heading = "Optimizer")]
+    eps: f64,
+    /// The largest norm of the gradients; `inf` clips nothing [default: 1]
+    #[arg(long, value_name = "X", help_heading = "Optimizer")]
+    max_grad_norm: f64,
+
+    /// Where to run: cpu, cuda, rocm or tpu [default: cpu]
+    #[arg(long, value_name = "TARGET", help_heading = "Device")]
+    target: Word<Target>,
+    /// The PJRT plugin to use, instead of the store's
+    #[arg(long, value_name = "PATH", help_heading = "Device")]
+    plugin: PathBuf,
+    /// Fetch nothing
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+          hide_possible_values = true, help_heading = "Device")]
+    offline: bool,
+    /// A folder of templates that replace the built-in ones of the same name
+    #[arg(long, value_name = "DIR", help_heading = "Device")]
+    templates: PathBuf,
+
+    /// Where the adapter, metrics and checkpoints go [default: the first of out, out-2, out-3 ... without an adapter]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    /// Go on from the last checkpoint in --out
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+          hide_possible_values = true, help_heading = "Output")]
+    resume: bool,
+    /// Updates between two checkpoints; 0 for none but the last [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    save_every: usize,
+}
+
+/// A table whose order counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ordered<T>(pub Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OrderedVisitor(std::marker::PhantomData))
+    }
+}
+
+struct OrderedVisitor<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OrderedVisitor<T> {
+    type Value = Ordered<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Ordered(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    fn flags(args: &[&str]) -> Settings {
+        Flags::try_parse_from([&["train"], args].concat()).unwrap().settings
+    }
+
+    #[test]
+    fn flags_are_read() {
+        let settings =
+            flags(&["--steps", "3", "--lr", "1e-4", "--rslora", "--dtype", "bfloat16", "--offline=false"]);
+        let expect = Settings {
+            steps: Some(3),
+            lr: Some(1e-4),
+            rslora: Some(true),
+            dtype: Some(Word(DType::BF16)),
+            offline: Some(false),
+            ..Settings::default()
+        };
+        assert_eq!(settings, expect);
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = Settings { rslora: Some(true), ..flags(&["--steps", "9", "--seq", "64"]) };
+        let merged = flags(&["--steps", "3", "--rslora=false"]).or(file);
+        assert_eq!((merged.steps, merged.seq, merged.rslora), (Some(3), Some(64), Some(false)));
+    }
+}

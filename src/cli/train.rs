@@ -1,0 +1,172 @@
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use serde_json::json;
+
+use super::{
+    Answer, Env, Failure, Output, plan,
+    progress::{Answers, Reporter, Watch},
+    resources::{NamedModel, Resources, templates},
+    run_file,
+    settings::Settings,
+    write_json,
+};
+use crate::{
+    pjrt::store::Network,
+    runtime::Engine,
+    train::run::{self, Summary},
+};
+
+/// Train an adapter.
+///
+/// Without arguments this is the quick start: SmolLM2-135M-Instruct learns the manner of an old weaver on the CPU.
+/// What is missing is fetched with `python3 -m pip`.
+#[derive(clap::Args, Debug)]
+pub struct Train {
+    /// A file with any of these settings, as TOML; flags win
+    #[arg(long, value_name = "run.toml")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Train {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let Self { config, settings, output } = self;
+        let settings = match config {
+            Some(file) => settings.or(run_file::read(&file)?),
+            None => settings,
+        };
+        let target = plan::target(settings.target.as_ref())?;
+        let data = plan::data(&settings)?;
+        let mut config = plan::run_config(&settings, data.train.rows.len(), &env.folder)?;
+        let templates = templates(settings.templates.as_deref())?;
+
+        let network = if settings.offline == Some(true) { Network::Offline } else { Network::Allowed };
+        let resources = Resources::new(&env.store, network);
+        let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
+        let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
+        plan::resolve_lora(&config.lora, &model.config)?;
+        let plugin = resources.plugin(&target, settings.plugin.as_deref(), &mut reporter)?;
+        config.base_model = Some(base);
+
+        let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
+        let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
+        let engine = || Ok(Engine::start(plugin, &target)?);
+        let ran = run::run(&config, &model, &data, engine, &templates, &mut watch);
+        let answers = watch.into_answers();
+        reporter.rest();
+        let summary = ran?;
+        if summary.steps < config.steps {
+            reporter.line(&format!(
+                "stopped after step {} of {}; to go on, run the same command with --resume --out {}",
+                summary.steps,
+                config.steps,
+                config.out.display()
+            ));
+        }
+        write_summary(&mut *env.out, &summary, answers.as_ref(), output)?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn write_summary(
+    out: &mut dyn Write,
+    summary: &Summary,
+    answers: Option<&Answers>,
+    output: Output,
+) -> io::Result<()> {
+    if !output.json {
+        return out.write_all(text(summary, answers).as_bytes());
+    }
+    let mut object = serde_json::to_value(summary)?;
+    object["answers"] = json!(answers);
+    write_json(out, &object)
+}
+
+fn text(summary: &Summary, answers: Option<&Answers>) -> String {
+    let Summary { steps, loss_first, loss_last, held_out_before, held_out_after, tokens_per_second, adapter } =
+        summary;
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| text.push_str(&format!("{name:<15}{value}\n"));
+    row("steps", steps.to_string());
+    if let (Some(first), Some(last)) = (loss_first, loss_last) {
+        row("loss", format!("{first:.4} -> {last:.4}"));
+    }
+    match (held_out_before, held_out_after) {
+        (Some(before), Some(after)) => row("held-out loss", format!("{before:.4} -> {after:.4}")),
+        (Some(before), None) => row("held-out loss", format!("{before:.4} before training")),
+        (None, _) => {}
+    }
+    if let Some(rate) = tokens_per_second {
+        row("tokens/s", format!("{rate:.0}"));
+    }
+    row("adapter", adapter.display().to_string());
+    if let Some(Answers { question, before, after }) = answers {
+        text.push_str(&format!("\n{question}\n"));
+        let told = [("before:", before), ("after:", after)];
+        for (when, answer) in told.into_iter().filter_map(|(when, answer)| Some((when, answer.as_ref()?))) {
+            let answer = answer.trim().replace('\n', "\n          ");
+            text.push_str(&format!("  {when:<8}{answer}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            steps: 60,
+            loss_first: Some(2.5),
+            loss_last: Some(0.75),
+            held_out_before: Some(2.25),
+            held_out_after: Some(0.875),
+            tokens_per_second: Some(511.6),
+            adapter: "out".into(),
+        }
+    }
+
+    #[test]
+    fn a_summary_shows_what_training_did() {
+        let answers = Answers {
+            question: "why?".into(),
+            before: Some("so".into()),
+            after: Some(" because\nof that".into()),
+        };
+        let expect = "steps          60\n\
+                      loss           2.5000 -> 0.7500\n\
+                      held-out loss  2.2500 -> 0.8750\n\
+                      tokens/s       512\n\
+                      adapter        out\n\
+                      \n\
+                      why?\n  before: so\n  after:  because\n          of that\n";
+        assert_eq!(text(&summary(), Some(&answers)), expect);
+    }
+
+    #[test]
+    fn what_did_not_happen_is_left_out() {
+        let stopped =
+            Summary { held_out_after: None, loss_first: None, tokens_per_second: None, ..summary() };
+        let expect = "steps          60\nheld-out loss  2.2500 before training\nadapter        out\n";
+        assert_eq!(text(&stopped, None), expect);
+    }
+
+    #[test]
+    fn the_json_object_has_the_fields_that_scripts_rely_on() {
+        let mut out = Vec::new();
+        write_summary(&mut out, &summary(), None, Output { json: true, quiet: true }).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let expect = json!({
+            "steps": 60, "loss_first": 2.5, "loss_last": 0.75, "held_out_before": 2.25, "held_out_after": 0.875,
+            "tokens_per_second": 511.6, "adapter": "out", "answers": null,
+        });
+        assert_eq!(object, expect);
+    }
+}

@@ -1,0 +1,140 @@
+//! Settings that are written as one word, in a flag as in a run file.
+
+use std::{fmt, marker::PhantomData, str::FromStr};
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::{
+    base::{DType, nearest},
+    model::Targets,
+    optim::ScheduleKind,
+    runtime::Target,
+};
+
+/// A setting as users write it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word<T>(pub T);
+
+/// What can be written as a [`Word`]; a list of words in a run file means the words with commas between them.
+pub trait Spelled: Sized {
+    /// The meaning of `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+impl Spelled for ScheduleKind {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: crate::optim::UnknownSchedule| with_hint(&error, error.hint()))
+    }
+}
+
+impl Spelled for Target {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: crate::runtime::TargetError| with_hint(&error, error.hint()))
+    }
+}
+
+impl Spelled for DType {
+    fn read(text: &str) -> Result<Self, String> {
+        const NAMES: [&str; 2] = ["float32", "bfloat16"];
+        match text {
+            "float32" | "f32" => Ok(Self::F32),
+            "bfloat16" | "bf16" => Ok(Self::BF16),
+            _ => Err(format!(
+                "expected `float32` or `bfloat16`, found: {text}{}",
+                nearest(text, NAMES).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
+            )),
+        }
+    }
+}
+
+impl Spelled for Targets {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all-linear") {
+            return Ok(Self::AllLinear);
+        }
+        if let Some(pattern) = text.strip_prefix("re:") {
+            return Ok(Self::Regex(pattern.to_owned()));
+        }
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.iter().any(String::is_empty) {
+            return Err(format!("expected names with commas between them, found: {text:?}"));
+        }
+        Ok(Self::Names(names))
+    }
+}
+
+impl<T: Spelled> FromStr for Word<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        T::read(text).map(Self)
+    }
+}
+
+impl<'de, T: Spelled> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WordVisitor(PhantomData))
+    }
+}
+
+struct WordVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Spelled> de::Visitor<'de> for WordVisitor<T> {
+    type Value = Word<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Word<T>, E> {
+        T::read(text).map(Word).map_err(E::custom)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Word<T>, A::Error> {
+        let mut words: Vec<String> = Vec::new();
+        while let Some(word) = sequence.next_element()? {
+            words.push(word);
+        }
+        self.visit_str(&words.join(","))
+    }
+}
+
+fn with_hint(error: &dyn fmt::Display, hint: Option<String>) -> String {
+    match hint {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Spelled + PartialEq + fmt::Debug>(text: &str, expect: Result<T, &str>) {
+        assert_eq!(T::read(text), expect.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn words_mean_what_they_say() {
+        check("linear", Ok(ScheduleKind::Linear));
+        check("bfloat16", Ok(DType::BF16));
+        check("all-linear", Ok(Targets::AllLinear));
+        check("re:.*proj", Ok(Targets::Regex(".*proj".into())));
+        check("q_proj, v_proj", Ok(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
+    }
+
+    #[test]
+    fn other_words_are_met_with_what_would_be_right() {
+        check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
+        check::<Target>("metal", Err("unknown target: metal (targets are: cpu, cuda, rocm, tpu)"));
+        check::<DType>(
+            "float23",
+            Err("expected `float32` or `bfloat16`, found: float23 (did you mean `float32`?)"),
+        );
+        check::<DType>("int8", Err("expected `float32` or `bfloat16`, found: int8"));
+        check::<Targets>("q_proj,", Err("expected names with commas between them, found: \"q_proj,\""));
+    }
+}
