@@ -1,0 +1,120 @@
+//! Rows.
+
+use crate::support::world::World;
+
+const RUN: &str = "train --model model --data d.jsonl --out out --steps 2 --seq 32";
+
+#[track_caller]
+fn check(content: impl AsRef<[u8]>, expect: &str) {
+    let world = World::new();
+    world.write("d.jsonl", content);
+    world.refuses(RUN, expect);
+}
+
+/// Checks what a run that succeeds says of its rows.
+#[track_caller]
+fn check_accepted(content: impl AsRef<[u8]>, expect: &str) {
+    let world = World::new();
+    world.write("d.jsonl", content);
+    let ran = world.hloom(RUN);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let (rows, _) = ran.err.split_once("loading weights\n").unwrap();
+    assert_eq!(rows, expect);
+    let files =
+        ["adapter_config.json", "adapter_model.safetensors", "checkpoint.safetensors", "metrics.jsonl"];
+    assert_eq!(world.names("out"), files);
+}
+
+#[test]
+fn broken_lines_are_named_all_at_once() {
+    check(
+        "{\"text\": \"a\"}\n{\"text\":\n",
+        "error: d.jsonl:2: not JSON at column 8: EOF while parsing a value\n",
+    );
+    let mut several = b"{\"text\": \"a\"}\n{\"text\":\n\n[1]\n{\"txt\": \"a\"}\n{\"prompt\": \"a\"}\n\
+                        {\"messages\": [{\"role\": \"robot\", \"content\": \"x\"}]}\n"
+        .to_vec();
+    several.extend(b"{\"text\": \"\xff\"}\n");
+    check(
+        several,
+        "error: d.jsonl:2: not JSON at column 8: EOF while parsing a value\n\
+         error: d.jsonl:4: expected a JSON object, found an array\n\
+         error: d.jsonl:5: expected `messages`, `prompt` and `completion`, or `text`, found the keys: `txt`\n  \
+         hint: did you mean `text`?\n\
+         error: d.jsonl:6: expected `completion`, found `prompt`\n\
+         error: d.jsonl:7: message 1: expected the role system, user or assistant, found: robot\n\
+         error: d.jsonl:8: expected UTF-8, found another encoding at byte 11\n  \
+         hint: save the file as UTF-8\n",
+    );
+}
+
+#[test]
+fn files_without_rows() {
+    let expect = "error: d.jsonl: expected at least one row, found none\n\n\
+                  hint: write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or \
+                  {\"text\": ...}\n";
+    check("", expect);
+    check("\n \r\n\n", expect);
+    World::new().refuses(
+        "train --model model --data none.jsonl --out out",
+        "error: none.jsonl: cannot be read\n  caused by: No such file or directory (os error 2)\n",
+    );
+}
+
+#[test]
+fn more_held_out_than_there_is() {
+    World::new().refuses(
+        "train --model model --data rows.jsonl --out out --held-out 8",
+        "error: rows.jsonl: expected fewer than 8 held-out rows of 8, found: 8\n\n\
+         hint: hold out fewer rows, or add rows to the file\n",
+    );
+}
+
+#[test]
+fn marks_and_blank_lines_of_other_systems_are_accepted() {
+    check_accepted(
+        "\u{feff}{\"text\": \"abc\"}\r\n\r\n  {\"text\": \"abcd\"}\r\n\n",
+        "2 rows, 5 tokens that count\n",
+    );
+}
+
+#[test]
+fn rows_longer_than_the_sequence_are_counted_and_cut() {
+    let long = "x".repeat(100);
+    check_accepted(
+        format!("{{\"text\": \"abc\"}}\n{{\"text\": \"{long}\"}}\n"),
+        "2 rows, 33 tokens that count\n1 of 2 rows is longer than 32 tokens and was cut\n",
+    );
+    check_accepted(
+        format!("{{\"text\": \"abc\"}}\n{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
+        "2 rows, 2 tokens that count\n\
+         1 of 2 rows is longer than 32 tokens and was cut\n\
+         1 of 2 rows has nothing to learn within that and was left out\n",
+    );
+}
+
+#[test]
+fn nothing_to_learn_in_any_row() {
+    let long = "x".repeat(100);
+    check(
+        format!("{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
+        "error: d.jsonl: expected a counted token within the first 32 tokens of some row, found none\n\n\
+         hint: raise the sequence length, or shorten the prompts\n",
+    );
+}
+
+#[test]
+fn conversations_without_a_template() {
+    let world = World::new();
+    world.remove("model/chat_template.jinja");
+    world.write(
+        "d.jsonl",
+        r#"{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}"#,
+    );
+    world.refuses(
+        RUN,
+        "error: expected a chat template for rows with `messages`, found none\n\n\
+         hint: put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and \
+         `completion`\n",
+    );
+}

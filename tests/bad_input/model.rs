@@ -1,0 +1,174 @@
+//! Model folders.
+
+use hloom::base::Literal;
+use serde_json::{Value, json};
+
+use crate::support::world::{TRAIN, World};
+
+const FOLDER_HINT: &str = "\nhint: a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
+                           model.safetensors.index.json with its shards\n";
+
+#[track_caller]
+fn check(change: impl FnOnce(&World), expect: &str) {
+    let world = World::new();
+    change(&world);
+    world.refuses(TRAIN, expect);
+}
+
+#[track_caller]
+fn check_config(change: impl FnOnce(&mut Value), expect: &str) {
+    check(|world| world.change_json("model/config.json", change), expect);
+}
+
+#[test]
+fn a_model_that_is_not_there() {
+    World::new().refuses(
+        "train --model nowhere --data rows.jsonl --out out",
+        "error: --model: expected a folder, a GGUF file or `smollm2-135m`, found none: nowhere\n\n\
+         hint: a Hugging Face folder holds config.json, tokenizer.json and model.safetensors\n",
+    );
+    World::new().refuses(
+        "train --model rows.jsonl --data rows.jsonl --out out",
+        &format!(
+            "error: expected a Hugging Face folder or a GGUF file, found neither: rows.jsonl\n{FOLDER_HINT}"
+        ),
+    );
+}
+
+#[test]
+fn files_that_are_missing() {
+    let missing = |file: &str, named: &str| {
+        check(
+            |world| world.remove(&format!("model/{file}")),
+            &format!("error: no {named} in folder: model\n{FOLDER_HINT}"),
+        );
+    };
+    missing("config.json", "config.json");
+    missing("model.safetensors", "model.safetensors or model.safetensors.index.json");
+    missing("tokenizer.json", "tokenizer.json");
+}
+
+#[test]
+fn weights_that_are_cut_short() {
+    let cut = |bytes, problem: &str| {
+        check(
+            |world| world.cut("model/model.safetensors", bytes),
+            &format!(
+                "error: model/model.safetensors is cut short: {problem}\n\n\
+                 hint: download or copy the file again\n"
+            ),
+        );
+    };
+    cut(300_000, "expected 503136 bytes, found 300000");
+    cut(1_000, "expected 2144 bytes, found 1000");
+    cut(4, "expected 8 bytes, found 4");
+}
+
+#[test]
+fn shards_that_are_not_there() {
+    let split = |world: &World| {
+        world.remove("model/model.safetensors");
+        let index = json!({"weight_map": {
+            "lm_head.weight": "model-00002-of-00002.safetensors",
+            "model.embed_tokens.weight": "model-00001-of-00002.safetensors",
+        }});
+        world.write("model/model.safetensors.index.json", index.to_string());
+    };
+    check(
+        split,
+        "error: model/model.safetensors.index.json: the folder has no such shard: model-00001-of-00002.safetensors\n  \
+         hint: download the shard, or remove what the index names beyond the model\n\
+         error: model/model.safetensors.index.json: the folder has no such shard: model-00002-of-00002.safetensors\n  \
+         hint: download the shard, or remove what the index names beyond the model\n",
+    );
+}
+
+#[test]
+fn tensors_that_do_not_fit_the_model() {
+    let change = |world: &World| {
+        world.change_tensors("model/model.safetensors", |tensors| {
+            tensors.insert("model.norm.weight".into(), Literal::f32s([32], &[1.0; 32]));
+            tensors.insert("model.layers.2.mlp.up_proj.weight".into(), Literal::f32s([1], &[1.0]));
+            tensors.remove("lm_head.weight");
+        });
+    };
+    check(
+        change,
+        "error: model/model.safetensors: `model.norm.weight`: expected shape [64], found [32]\n\
+         error: model: `lm_head.weight`: missing\n\
+         error: model/model.safetensors: `model.layers.2.mlp.up_proj.weight`: no parameter of the model has this name\n",
+    );
+}
+
+#[test]
+fn an_element_type_that_nobody_knows() {
+    let change = |world: &World| {
+        let bytes = world.read("model/model.safetensors");
+        let at = bytes.windows(5).position(|window| window == b"\"F32\"").unwrap();
+        world.write("model/model.safetensors", [&bytes[..at], b"\"F99\"", &bytes[at + 5..]].concat());
+    };
+    check(
+        change,
+        "error: model/model.safetensors: `lm_head.weight`: expected element type f32, f16, bf16, Q8_0, Q4_0 or Q4_1, \
+         found F99\n",
+    );
+}
+
+#[test]
+fn fields_that_are_missing_or_wrong() {
+    check_config(
+        |config| {
+            config.as_object_mut().unwrap().remove("hidden_size");
+            config.as_object_mut().unwrap().remove("num_hidden_layers");
+        },
+        "error: model/config.json: `hidden_size`: missing, expected a whole number from 1 to 2147483647\n\
+         error: model/config.json: `num_hidden_layers`: missing, expected a whole number from 1 to 10000\n",
+    );
+    check_config(
+        |config| config["vocab_size"] = json!("256"),
+        "error: model/config.json: `vocab_size`: expected a whole number from 1 to 2147483647, found \"256\"\n",
+    );
+    check_config(
+        |config| config["model_type"] = json!("mistral"),
+        "error: model/config.json: `model_type`: expected llama, found mistral\n  \
+         hint: hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does\n",
+    );
+    check(
+        |world| world.write("model/config.json", "{\n\"a\":"),
+        "error: malformed JSON in model/config.json\n  caused by: EOF while parsing a value at line 2 column 4\n",
+    );
+}
+
+#[test]
+fn rotary_embeddings_that_are_unknown_or_contradict_each_other() {
+    check_config(
+        |config| config["rope_parameters"]["rope_type"] = json!("yarn"),
+        "error: model/config.json: `rope_parameters.rope_type`: unknown kind of rotary embedding: yarn\n  \
+         hint: the known kinds are default, linear, llama3\n",
+    );
+    check_config(
+        |config| config["rope_scaling"] = json!({"type": "linear", "factor": 2.0}),
+        "error: model/config.json: `rope_parameters`: disagrees with `rope_scaling`: llama3 with theta 500000, factor 8, \
+         frequency factors 1 and 4, 64 original positions is not linear with theta 500000, factor 2\n  \
+         hint: keep the one that the model was trained with\n",
+    );
+    check_config(
+        |config| config["rope_theta"] = json!(10000.0),
+        "error: model/config.json: `rope_parameters.rope_theta`: disagrees with `rope_theta`: 500000 is not 10000\n",
+    );
+}
+
+#[test]
+fn tokenizers_that_are_none() {
+    check(
+        |world| world.write("model/tokenizer.json", "{}"),
+        "error: no usable tokenizer in model\n  \
+         caused by: tokenizer.json: expected a Hugging Face tokenizer, found: Model missing. at line 1 column 2\n",
+    );
+    check(
+        |world| world.remove("model/tokenizer_config.json"),
+        "error: no usable tokenizer in model\n  \
+         caused by: tokenizer_config.json: expected `eos_token`, found none\n\n\
+         hint: add the token that ends a turn, such as \"eos_token\": \"</s>\"\n",
+    );
+}

@@ -1,0 +1,120 @@
+//! Where runs go, and what they go on from.
+
+use std::{fs, process::Command};
+
+use crate::support::world::{Ran, TRAIN, World, ran};
+
+/// A world in which a run has ended.
+fn trained() -> World {
+    let world = World::new();
+    world.succeeds(TRAIN);
+    world
+}
+
+#[track_caller]
+fn check_resume(world: &World, flags: &str, expect: &str) {
+    world.refuses(&format!("{TRAIN} --resume {flags}"), expect);
+}
+
+#[test]
+fn a_folder_that_holds_an_adapter() {
+    trained().refuses(
+        TRAIN,
+        "error: the output folder already holds an adapter: out\n\n\
+         hint: give another folder with --out, or go on from it with --resume\n",
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to() {
+    let refuses = |out: &str| {
+        World::new().refuses(
+            &format!("train --model model --data rows.jsonl --quiet --out {out}"),
+            &format!("error: cannot write to folder: {out}\n  caused by: not a directory\n"),
+        );
+    };
+    refuses("rows.jsonl");
+    refuses("rows.jsonl/below/it");
+}
+
+#[test]
+fn a_folder_that_is_not_ours() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    fs::create_dir(world.path("theirs")).unwrap();
+    fs::set_permissions(world.path("theirs"), fs::Permissions::from_mode(0o555)).unwrap();
+    let line = TRAIN.replace("--out out", "--out theirs/out");
+    // A superuser may write anywhere.
+    match fs::write(world.path("theirs/file"), "") {
+        Ok(()) => drop(world.succeeds(&line)),
+        Err(_) => world
+            .refuses(&line, "error: cannot write to folder: theirs/out\n  caused by: permission denied\n"),
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up() {
+    let world = World::new();
+    // Blocks of 512 or 1024 bytes: enough for the metrics, too few for the adapter.
+    let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+    let hloom = world.command(TRAIN);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", limited]).arg(hloom.get_program()).args(hloom.get_args());
+    shell.current_dir(world.path("."));
+    shell.envs(hloom.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let Ran { code, out, err } = ran(shell.output().unwrap());
+    let expect = "error: cannot write out/checkpoint.safetensors\n  caused by: File too large (os error 27)\n\n\
+                  hint: free some space, or write to another disk; what was there before is unchanged\n";
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(2), "", expect));
+    assert_eq!(world.names("out"), ["metrics.jsonl"]);
+}
+
+#[test]
+fn nothing_to_go_on_from() {
+    let world = World::new();
+    check_resume(
+        &world,
+        "",
+        "error: --resume: there is no checkpoint: out/checkpoint.safetensors\n\nhint: start afresh without --resume\n",
+    );
+    world.refuses(
+        "train --model model --data rows.jsonl --resume",
+        "error: --resume: expected --out with it, found none\n\n\
+         hint: give the folder to go on from, such as `--resume --out out`\n",
+    );
+}
+
+#[test]
+fn checkpoints_of_another_run() {
+    let world = trained();
+    let other = |flags: &str, problem: &str| {
+        check_resume(
+            &world,
+            flags,
+            &format!(
+                "error: --resume: out/checkpoint.safetensors: {problem}\n\n\
+                 hint: give the settings of the run that wrote it\n"
+            ),
+        );
+    };
+    other("--rank 4", "r: expected 8, found: 4");
+    other("--seed 3", "seed: expected 0, found: 3");
+    other("--batch 1", "batch: expected 4, found: 1");
+    other("--alpha 4", "lora_alpha: expected 16, found: 4");
+}
+
+#[test]
+fn a_checkpoint_that_is_cut_short() {
+    let world = trained();
+    let whole = world.read("out/checkpoint.safetensors").len();
+    world.cut("out/checkpoint.safetensors", 5000);
+    check_resume(
+        &world,
+        "",
+        &format!(
+            "error: cannot resume from out/checkpoint.safetensors\n  \
+             caused by: out/checkpoint.safetensors is cut short: expected {whole} bytes, found 5000\n\n\
+             hint: start afresh in another folder, with --out and without --resume\n"
+        ),
+    );
+}

@@ -1,0 +1,13 @@
+//! One binary for every integration test.
+
+mod autodiff;
+mod bad_input;
+mod parity;
+mod runs;
+mod smollm2;
+mod step;
+mod support;
+mod templates;
+mod tidy;
+mod training;
+mod xla_parser;

@@ -1,0 +1,118 @@
+//! Runs of the program that are repeated, interrupted, killed and resumed.
+
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use hloom::weights::read_adapter;
+use serde_json::Value;
+
+use crate::support::world::{World, ran, until};
+
+const ADAPTER: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
+
+fn train(out: &str, flags: &str) -> String {
+    format!("train --model model --data rows.jsonl --seq 32 --batch 2 --out {out} {flags}")
+}
+
+/// What a run wrote of its updates: the step, the loss, the learning rate and the norm of the gradients.
+fn updates(world: &World, out: &str) -> Vec<[Value; 4]> {
+    let text = String::from_utf8(world.read(&format!("{out}/metrics.jsonl"))).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "half a line: {text}");
+    let fields = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        ["step", "loss", "learning_rate", "grad_norm"].map(|field| record[field].clone())
+    };
+    text.lines().map(fields).collect()
+}
+
+#[track_caller]
+fn check_same(world: &World, out: &str, expected: &str) {
+    assert_eq!(updates(world, out), updates(world, expected));
+    for file in ADAPTER {
+        let [found, expected] = [out, expected].map(|folder| world.read(&format!("{folder}/{file}")));
+        assert!(found == expected, "{file} differs");
+    }
+}
+
+/// Starts a run that takes long, and waits until it has made some updates.
+fn start(world: &World, out: &str, flags: &str) -> Child {
+    let mut command = world.command(&train(out, flags));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let metrics = world.path(&format!("{out}/metrics.jsonl"));
+    let lines = || std::fs::read(&metrics).map_or(0, |text| text.split(|&byte| byte == b'\n').count());
+    until("updates are made", || lines() > 5);
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    // A shell has `kill` built in; the program of that name is not everywhere.
+    let sent = Command::new("sh").args(["-c", &format!("kill -s {name} {}", child.id())]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let world = World::new();
+    for (out, seed) in [("a", 7), ("b", 7), ("c", 8)] {
+        world.succeeds(&train(out, &format!("--steps 10 --seed {seed} --quiet")));
+    }
+    check_same(&world, "b", "a");
+    assert_ne!(updates(&world, "c"), updates(&world, "a"));
+}
+
+#[test]
+fn ctrl_c_ends_a_run_after_its_step_with_the_adapter_saved_and_resumption_goes_on_as_if_nothing_was() {
+    const STEPS: usize = 600;
+    let flags = format!("--steps {STEPS}");
+    let world = World::new();
+    let child = start(&world, "out", &flags);
+    signal(&child, "INT");
+    let ended = ran(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let made = updates(&world, "out").len();
+    assert!((1..STEPS).contains(&made), "{made}");
+    let told = format!(
+        "stopped after step {made} of {STEPS}; to go on, run the same command with --resume --out out\n"
+    );
+    assert!(ended.err.ends_with(&told), "{}", ended.err);
+    assert!(ended.out.starts_with(&format!("steps          {made}\n")), "{}", ended.out);
+    assert!(!read_adapter(&world.path("out")).unwrap().tensors.is_empty());
+    assert_eq!(world.names("out"), [ADAPTER[0], ADAPTER[1], "checkpoint.safetensors", "metrics.jsonl"]);
+    world.succeeds("generate --model model --adapter out --prompt hello --max-new-tokens 2 --quiet");
+
+    world.succeeds(&train("out", &format!("{flags} --resume --quiet")));
+    world.succeeds(&train("whole", &format!("{flags} --quiet")));
+    assert_eq!(updates(&world, "out").len(), STEPS);
+    check_same(&world, "out", "whole");
+}
+
+#[test]
+fn a_killed_run_leaves_a_whole_adapter_or_none_and_is_resumed() {
+    let flags = "--steps 400 --save-every 20";
+    let world = World::new();
+    let mut child = start(&world, "out", flags);
+    until("something is saved", || world.path("out/adapter_config.json").exists());
+    child.kill().unwrap();
+    assert!(!ExitStatus::success(&child.wait().unwrap()));
+    assert!(!read_adapter(&world.path("out")).unwrap().tensors.is_empty());
+
+    // The run may have been killed while it wrote a line, or a file.
+    world.write("out/.writing-abcdef", "half");
+    let metrics = [world.read("out/metrics.jsonl"), b"{\"step\":".to_vec()].concat();
+    world.write("out/metrics.jsonl", metrics);
+    world.succeeds(&train("out", &format!("{flags} --resume --quiet")));
+    assert_eq!(world.names("out"), [ADAPTER[0], ADAPTER[1], "checkpoint.safetensors", "metrics.jsonl"]);
+    world.succeeds(&train("whole", &format!("{flags} --quiet")));
+    check_same(&world, "out", "whole");
+}
+
+#[test]
+fn a_run_that_is_killed_before_it_saved_leaves_no_adapter() {
+    let world = World::new();
+    let mut child = start(&world, "out", "--steps 1000000");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(world.names("out"), ["metrics.jsonl"]);
+    // The folder is free for another run, whose metrics begin anew.
+    world.succeeds(&train("out", "--steps 2 --quiet"));
+    assert_eq!(updates(&world, "out").len(), 2);
+}

@@ -1,0 +1,154 @@
+//! SmolLM2-135M-Instruct from its GGUF file, against what transformers says of it (golden/smollm2/expected.json).
+
+use std::{fs, io, path::Path, process::Command};
+
+use crate::support::python;
+use hloom::{
+    base::{DType, Literal},
+    data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer},
+    model::{LoraPlan, LoraSpec},
+    optim::AdamW,
+    pjrt::testing::{CpuBuild, cpu_plugin, package_file},
+    runtime::{Engine, Target},
+    step::StepSpec,
+    templates::Templates,
+    train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors, run::stop_ids},
+    weights::{Adapter, write_adapter},
+};
+use serde::Deserialize;
+
+const SEQ: usize = 64;
+
+#[derive(Deserialize)]
+struct Expected {
+    passages: Vec<Passage>,
+    chats: Vec<Chat>,
+}
+
+#[derive(Deserialize)]
+struct Passage {
+    text: String,
+    ids: Vec<u32>,
+    loss: f64,
+    top_ids: Vec<usize>,
+    top_logits: Vec<f32>,
+}
+
+#[derive(Deserialize)]
+struct Chat {
+    messages: Vec<Turn>,
+    prompt: String,
+    prompt_ids: Vec<u32>,
+    greedy_ids: Vec<u32>,
+    greedy_text: String,
+}
+
+#[derive(Deserialize)]
+struct Turn {
+    role: String,
+    content: String,
+}
+
+#[test]
+fn passages_and_chats_are_what_transformers_says() {
+    let expected: Expected = serde_json::from_str(include_str!("golden/smollm2/expected.json")).unwrap();
+    let model = Model::open(&package_file("smollm2")).unwrap();
+    let tokenizer = model.tokenizer(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let lora = LoraSpec::all_linear(2, 4.0).resolve(&model.config).unwrap();
+    let templates = Templates::embedded();
+    let mut trainer = trainer(&model, &lora, &templates);
+    for passage in &expected.passages {
+        check_passage(passage, &tokenizer, &mut trainer);
+    }
+    let stop = stop_ids(&model, &tokenizer);
+    for chat in &expected.chats {
+        check_chat(chat, &tokenizer, &mut trainer, &stop);
+    }
+}
+
+/// The model with adapters that do nothing yet.
+fn trainer<'a>(model: &'a Model, lora: &'a LoraPlan, templates: &'a Templates) -> Trainer<'a> {
+    let spec = StepSpec {
+        config: &model.config,
+        lora,
+        dtype: DType::F32,
+        batch: 1,
+        seq: SEQ,
+        optimizer: AdamW::default(),
+        max_grad_norm: 1.0,
+        templates,
+    };
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
+    let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
+    trainer.start(&initial_factors(&model.config, lora, 0)).unwrap();
+    trainer
+}
+
+#[track_caller]
+fn check_passage(passage: &Passage, tokenizer: &Tokenizer, trainer: &mut Trainer<'_>) {
+    let Passage { text, ids, loss, top_ids, top_logits } = passage;
+    assert_eq!(&tokenizer.encode(text).unwrap(), ids, "{text}");
+    let padded = |fill: i32| {
+        let mut row: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+        row.resize(SEQ, fill);
+        Literal::s32s([1, SEQ], &row)
+    };
+    let found = trainer.evaluate([Batch::new(padded(0), padded(Batch::IGNORED))]).unwrap();
+    assert!((found - loss).abs() <= 1e-3, "{text}: expected the loss {loss}, found {found}");
+
+    let position = Literal::s32s([1], &[ids.len() as i32 - 1]);
+    let logits = trainer.next_logits(&padded(0), &position).unwrap().to_f32s();
+    for (&id, &expected) in top_ids.iter().zip(top_logits) {
+        let found = logits[id];
+        assert!((found - expected).abs() <= 1e-3, "{text}: {id}: expected {expected}, found {found}");
+    }
+    assert!(logits.iter().all(|&logit| logit <= logits[top_ids[0]]), "{text}: another token is likelier");
+}
+
+#[track_caller]
+fn check_chat(chat: &Chat, tokenizer: &Tokenizer, trainer: &mut Trainer<'_>, stop: &[u32]) {
+    let message = |turn: &Turn| {
+        let role = Speaker::ALL.into_iter().find(|role| role.name() == turn.role);
+        Message::new(role.unwrap(), turn.content.clone())
+    };
+    let messages: Vec<Message> = chat.messages.iter().map(message).collect();
+    let prompt = tokenizer.chat_template().unwrap().render(&messages, Ending::Prompt).unwrap();
+    assert_eq!(prompt, chat.prompt);
+    let ids = tokenizer.encode_plain(&prompt).unwrap();
+    assert_eq!(ids, chat.prompt_ids);
+    let found = greedy(trainer, &ids, chat.greedy_ids.len(), stop, tokenizer.pad_id()).unwrap();
+    assert_eq!(found, chat.greedy_ids);
+    assert_eq!(tokenizer.decode(&found, SpecialTokens::Keep).unwrap(), chat.greedy_text);
+}
+
+#[test]
+fn peft_computes_the_same_from_the_adapter_we_write() {
+    let Some(python) = python("peft", "HLOOM_PEFT_PYTHON") else { return };
+    let gguf = package_file("smollm2");
+    let model = Model::open(&gguf).unwrap();
+    let spec = LoraSpec::all_linear(4, 8.0);
+    let lora = spec.resolve(&model.config).unwrap();
+    let templates = Templates::embedded();
+    let mut trainer = trainer(&model, &lora, &templates);
+    let ids: Vec<i32> = (0..SEQ as i32).map(|i| 1000 + 37 * i).collect();
+    let ids = Literal::s32s([1, SEQ], &ids);
+    for _ in 0..4 {
+        trainer.step(&Batch::new(ids.clone(), ids.clone()), 3e-3).unwrap();
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let tensors = peft_tensors(&trainer.factors().unwrap(), &model.config, &lora);
+    let adapter = Adapter { config: adapter_config(&spec, None), tensors };
+    write_adapter(folder.path(), &adapter).unwrap();
+    let logits = trainer.next_logits(&ids, &Literal::s32s([1], &[SEQ as i32 - 1])).unwrap().to_f32s();
+    let golden = folder.path().join("logits.json");
+    let json = serde_json::json!({ "ids": ids.to_f64s().iter().map(|&id| id as u32).collect::<Vec<_>>(), "logits": logits });
+    fs::write(&golden, json.to_string()).unwrap();
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peft_check.py");
+    let output = Command::new(python).arg(script).args([&gguf, folder.path(), &golden]).output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    io::Write::write_all(&mut io::stderr(), &output.stdout).unwrap();
+}

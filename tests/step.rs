@@ -1,0 +1,43 @@
+//! Every program of every built-in model builds and verifies.
+
+use hloom::{
+    base::DType,
+    hlo::proto,
+    model::{Config, LoraSpec, builtin_names},
+    optim::AdamW,
+    step::{Program, StepSpec, build},
+    templates::Templates,
+};
+
+const PROGRAMS: [Program; 6] = [
+    Program::Train,
+    Program::Accumulate,
+    Program::Apply,
+    Program::Evaluate,
+    Program::Logits,
+    Program::NextLogits,
+];
+
+#[test]
+fn every_program_of_every_model_verifies() {
+    let templates = Templates::embedded();
+    for name in builtin_names() {
+        let config = Config::builtin(name).unwrap();
+        let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
+        for (program, dtype) in PROGRAMS.into_iter().zip([DType::F32, DType::BF16].into_iter().cycle()) {
+            let spec = StepSpec {
+                config: &config,
+                lora: &lora,
+                dtype,
+                batch: 2,
+                seq: 16,
+                optimizer: AdamW::default(),
+                max_grad_norm: 1.0,
+                templates: &templates,
+            };
+            let built = build(&spec, program).unwrap_or_else(|error| panic!("{name} {program:?}: {error}"));
+            let bytes = proto::encode(&built.module);
+            assert!(bytes.len() < 1_000_000, "{name} {program:?}: {} bytes", bytes.len());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What integration tests share: programs on the CPU plugin, random numbers, and how far two results are apart.
+
+pub mod world;
+
+use hloom::{
+    base::{ArrayShape, DType, Literal},
+    hlo::{Module, proto, verify},
+    pjrt::{
+        Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat,
+        testing::{CpuBuild, cpu_client},
+    },
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+
+/// The CPU plugin with one device.
+pub struct Cpu(Client);
+
+/// A program on the CPU plugin.
+pub struct Function<'c> {
+    client: &'c Client,
+    executable: LoadedExecutable,
+}
+
+impl Cpu {
+    pub fn start(build: CpuBuild) -> Self {
+        Self(cpu_client(build, 1))
+    }
+
+    pub fn compile(&self, module: Module) -> Function<'_> {
+        let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+        let bytes = proto::encode(&module);
+        let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+        let executable = self.0.compile(program, &CompileOptions::for_devices(1));
+        Function { client: &self.0, executable: executable.unwrap_or_else(|error| panic!("{error}")) }
+    }
+}
+
+impl Function<'_> {
+    /// The results, one for each element of the entry's tuple.
+    pub fn run(&self, arguments: &[Literal]) -> Vec<Literal> {
+        let device = self.client.devices()[0].id;
+        let upload = |literal: &Literal| {
+            let array = HostArray { bytes: literal.bytes(), shape: literal.shape(), device };
+            Arg::Donate(self.client.upload(array).unwrap())
+        };
+        let results = self.executable.execute(vec![arguments.iter().map(upload).collect()]).unwrap();
+        results[0].iter().map(|buffer| buffer.to_literal().unwrap()).collect()
+    }
+}
+
+/// Numbers that depend on nothing but a name.
+pub struct Random(ChaCha12Rng);
+
+impl Random {
+    pub fn named(name: &str) -> Self {
+        let seed = name.bytes().fold(17_u64, |seed, byte| seed.wrapping_mul(257).wrapping_add(byte.into()));
+        Self(ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0.random_range(0..bound)
+    }
+
+    pub fn within(&mut self, low: f64, high: f64) -> f64 {
+        self.0.random_range(low..high)
+    }
+
+    pub fn shuffled<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
+        let mut items = items.to_vec();
+        (1..items.len()).rev().for_each(|last| items.swap(last, self.below(last + 1)));
+        items
+    }
+
+    /// Values within `-scale .. scale`.
+    pub fn array(&mut self, dtype: DType, dims: &[usize], scale: f64) -> Literal {
+        let shape = ArrayShape::new(dtype, dims);
+        let values: Vec<f64> = (0..shape.elements()).map(|_| self.within(-scale, scale)).collect();
+        Literal::from_f64s(shape, values)
+    }
+}
+
+/// The L2 norm, NaN if any value is.
+pub fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+/// The L2 norm of the difference relative to that of `expected`.
+#[track_caller]
+pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let size = norm(expected.iter().copied());
+    let difference = norm(found.iter().zip(expected).map(|(found, expected)| found - expected));
+    if size == 0.0 { difference } else { difference / size }
+}
+
+/// The Python that the environment variable `variable` names, or `None` if it names none; then the tests that need it are
+/// skipped, aloud, unless `HLOOM_REQUIRE` lists `what`.
+pub fn python(what: &str, variable: &str) -> Option<String> {
+    let python = std::env::var(variable).ok();
+    if python.is_none() {
+        let required =
+            std::env::var("HLOOM_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == what));
+        assert!(!required, "{what} is required here: set {variable} to a Python that has it");
+        // The test harness swallows what the print macros write.
+        let skipped = format!("SKIPPED a test that needs {what}: {variable} names no Python\n");
+        std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+    }
+    python
+}

@@ -1,0 +1,420 @@
+//! The architecture, and what a reader may rely on in every file.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Which modules each module may use. `lib.rs` and `main.rs` may use all.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("hlo", &["base"]),
+    ("templates", &["base", "hlo"]),
+    ("autodiff", &["base", "hlo"]),
+    ("mesh", &["base", "hlo"]),
+    ("pjrt", &["base"]),
+    ("weights", &["base"]),
+    ("data", &["base"]),
+    ("model", &["base", "hlo", "templates"]),
+    ("optim", &["base", "hlo", "templates"]),
+    ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
+    ("runtime", &["base", "hlo", "pjrt", "mesh", "step", "weights", "model"]),
+    ("analyze", &["base", "hlo", "mesh", "step"]),
+    (
+        "train",
+        &[
+            "base",
+            "hlo",
+            "templates",
+            "autodiff",
+            "mesh",
+            "pjrt",
+            "weights",
+            "data",
+            "model",
+            "optim",
+            "step",
+            "runtime",
+            "analyze",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "base",
+            "hlo",
+            "templates",
+            "autodiff",
+            "mesh",
+            "pjrt",
+            "weights",
+            "data",
+            "model",
+            "optim",
+            "step",
+            "runtime",
+            "analyze",
+            "train",
+        ],
+    ),
+];
+
+/// What the top level of the repository holds; the last line is what tools expect there.
+const TOP_LEVEL: &[&str] = &[
+    "Cargo.toml",
+    "src",
+    "hlo-templates",
+    "mesh-configs",
+    "models",
+    "tests",
+    "benches",
+    "README.md",
+    ".ci",
+    ".git",
+    ".gitignore",
+    "Cargo.lock",
+    "LICENSE",
+    "clippy.toml",
+    "fuzz",
+    "rustfmt.toml",
+];
+
+const MAX_LINES: usize = 600;
+
+/// A `SAFETY` comment stands at most so many lines before its block.
+const SAFETY_LINES: usize = 6;
+
+/// A Rust file.
+struct Source<'a> {
+    path: &'a str,
+    text: &'a str,
+    /// The text with comments, strings and characters blanked out.
+    code: String,
+}
+
+impl<'a> Source<'a> {
+    fn new(path: &'a str, text: &'a str) -> Self {
+        Self { path, text, code: blank(text) }
+    }
+
+    fn line_of(&self, at: usize) -> usize {
+        self.code[..at].matches('\n').count() + 1
+    }
+
+    fn complain(&self, at: usize, message: impl std::fmt::Display) -> String {
+        format!("{}:{}: {message}", self.path, self.line_of(at))
+    }
+
+    /// Where `word` stands in the code, as a word of its own.
+    fn places(&self, word: &str) -> Vec<usize> {
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        let whole = |&at: &usize| {
+            let (before, after) = (&self.code[..at], &self.code[at + word.len()..]);
+            !(before.ends_with(part) || word.ends_with(part) && after.starts_with(part))
+        };
+        self.code.match_indices(word).map(|(at, _)| at).filter(whole).collect()
+    }
+
+    /// Whether the place is in test code, which in this repository ends a file or is one.
+    fn is_test(&self, at: usize) -> bool {
+        let file = self.path.rsplit('/').next().unwrap_or_default();
+        let own_file = matches!(file, "tests.rs" | "testing.rs") || !self.path.starts_with("src/");
+        own_file || self.code.find("#[cfg(test)]\nmod ").is_some_and(|tests| tests < at)
+    }
+
+    /// The module of `src/` it belongs to.
+    fn module(&self) -> Option<&'a str> {
+        let (module, _) = self.path.strip_prefix("src/")?.split_once('/')?;
+        Some(module)
+    }
+}
+
+/// `text` with everything in comments, strings and characters replaced by spaces, line by line.
+fn blank(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = hidden(rest).unwrap_or(0);
+        let (skipped, after) = rest.split_at(length.max(first.len_utf8()));
+        if length == 0 {
+            code.push(first);
+        } else {
+            code.extend(skipped.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
+        }
+        rest = after;
+        if length == 0 && first.is_alphanumeric() {
+            // The `r` of an identifier begins no raw string.
+            let word = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+            code.push_str(&rest[..word]);
+            rest = &rest[word..];
+        }
+    }
+    code
+}
+
+/// The length of the comment, string or character that `text` begins with.
+fn hidden(text: &str) -> Option<usize> {
+    let until = |start: usize, end: &str| {
+        Some(text[start..].find(end).map_or(text.len(), |at| start + at + end.len()))
+    };
+    if text.starts_with("//") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    if text.starts_with("/*") {
+        return until(2, "*/");
+    }
+    let raw = text.strip_prefix('b').unwrap_or(text);
+    if let Some(after) = raw.strip_prefix('r') {
+        let hashes = after.len() - after.trim_start_matches('#').len();
+        if after[hashes..].starts_with('"') {
+            let start = text.len() - after.len() + hashes + 1;
+            return until(start, &format!("\"{}", "#".repeat(hashes)));
+        }
+    }
+    let quote = raw.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let start = text.len() - raw.len() + 1;
+    if quote == '\'' && !text[start..].starts_with('\\') {
+        // A lifetime has no closing quote after one character.
+        let character = text[start..].chars().next()?.len_utf8();
+        return text[start + character..].starts_with('\'').then_some(start + character + 1);
+    }
+    let mut escaped = false;
+    for (at, c) in text[start..].char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return Some(start + at + 1),
+            _ => {}
+        }
+    }
+    Some(text.len())
+}
+
+/// The modules of this crate that `code` names after a `crate::`, each with its place.
+fn used_modules(source: &Source<'_>) -> Vec<(usize, String)> {
+    let mut used = Vec::new();
+    for at in source.places("crate::") {
+        let start = at + "crate::".len();
+        let rest = &source.code[start..];
+        let name = |text: &str| -> String {
+            text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+        };
+        if !rest.starts_with('{') {
+            used.push((at, name(rest)));
+            continue;
+        }
+        let mut depth = 0;
+        for (offset, c) in rest.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            if depth == 1 && matches!(c, '{' | ',') {
+                let after = &rest[offset + 1..];
+                let space = after.len() - after.trim_start().len();
+                used.push((start + offset + 1 + space, name(after)));
+            }
+        }
+    }
+    used.retain(|(_, name)| ARROWS.iter().any(|(module, _)| module == name));
+    used
+}
+
+fn arrows(source: &Source<'_>) -> Vec<String> {
+    let Some(module) = source.module() else { return vec![] };
+    let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == module) else {
+        return vec![source.complain(0, format!("`{module}` has no place among the layers"))];
+    };
+    let forbidden = |name: &String| name != module && !allowed.contains(&name.as_str());
+    let used = used_modules(source).into_iter().filter(|(_, name)| forbidden(name));
+    used.map(|(at, name)| source.complain(at, format!("`{module}` may not use `{name}`"))).collect()
+}
+
+fn length(source: &Source<'_>) -> Vec<String> {
+    let lines = source.text.lines().count();
+    let complaint = || format!("{}: {lines} lines, the limit is {MAX_LINES}", source.path);
+    (lines > MAX_LINES).then(complaint).into_iter().collect()
+}
+
+fn unsafe_blocks(source: &Source<'_>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let lines: Vec<&str> = source.text.lines().collect();
+    let allowed = source.path.starts_with("src/pjrt/") || source.path == "src/weights/mapping.rs";
+    for at in source.places("unsafe") {
+        if !allowed {
+            complaints.push(source.complain(at, "`unsafe` belongs into `pjrt` and the file mapping"));
+        }
+        let after = source.code[at + "unsafe".len()..].trim_start();
+        let line = source.line_of(at);
+        let explained =
+            lines[line.saturating_sub(SAFETY_LINES + 1)..line].iter().any(|l| l.contains("// SAFETY:"));
+        if (after.starts_with('{') || after.starts_with("impl")) && !explained {
+            complaints.push(source.complain(at, "expected a `// SAFETY:` comment before this"));
+        }
+    }
+    complaints
+}
+
+fn surroundings(source: &Source<'_>) -> Vec<String> {
+    if source.path.starts_with("src/cli/") || source.path == "src/main.rs" {
+        return vec![];
+    }
+    let words = ["println!", "eprintln!", "print!", "eprint!", "std::env", "process::exit"];
+    let places = words.iter().flat_map(|word| source.places(word).into_iter().map(move |at| (at, word)));
+    // Setting a variable is unsafe, and so belongs where the unsafe code is.
+    let sets = |at: usize| source.code[at..].starts_with("std::env::set_var");
+    let places = places.filter(|&(at, _)| !source.is_test(at) && !sets(at));
+    places.map(|(at, word)| source.complain(at, format!("only `cli` may use `{word}`"))).collect()
+}
+
+fn unfinished(source: &Source<'_>) -> Vec<String> {
+    let words = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
+    let places = words.iter().flat_map(|word| source.places(word).into_iter().map(move |at| (at, *word)));
+    let mark = concat!("FIX", "ME");
+    let marks = source.text.match_indices(mark).map(|(at, _)| (at, mark));
+    let line = |at| source.text[..at].matches('\n').count() + 1;
+    places.chain(marks).map(|(at, word)| format!("{}:{}: {word}", source.path, line(at))).collect()
+}
+
+fn machine_paths(path: &str, text: &str) -> Vec<String> {
+    let places = [concat!("/ho", "me/"), concat!("/ro", "ot/")];
+    let lines = text.lines().zip(1..);
+    let found = lines.filter(|(line, _)| places.iter().any(|place| line.contains(place)));
+    found.map(|(_, number)| format!("{path}:{number}: a path of one machine")).collect()
+}
+
+fn top_level<'a>(names: impl IntoIterator<Item = &'a str>, ignored: &str) -> Vec<String> {
+    let known =
+        |name: &str| TOP_LEVEL.contains(&name) || ignored.lines().any(|line| line.trim_matches('/') == name);
+    names
+        .into_iter()
+        .filter(|name| !known(name))
+        .map(|name| format!("{name}: not at the top level"))
+        .collect()
+}
+
+const RULES: &[fn(&Source<'_>) -> Vec<String>] = &[arrows, length, unsafe_blocks, surroundings, unfinished];
+
+fn complaints(path: &str, text: &str) -> Vec<String> {
+    let mut found = machine_paths(path, text);
+    if path.ends_with(".rs") {
+        let source = Source::new(path, text);
+        found.extend(RULES.iter().flat_map(|rule| rule(&source)));
+    }
+    found
+}
+
+/// Every text file under `folder`, by its path from the top.
+fn read_all(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(root.join(folder)).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        if TOP_LEVEL.contains(&path.as_str()) || !folder.is_empty() {
+            if path == ".git" || path == "fuzz/target" {
+                continue;
+            } else if root.join(&path).is_dir() {
+                read_all(root, &path, files);
+            } else if let Ok(text) = fs::read_to_string(root.join(&path)) {
+                files.insert(path, text);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_is_tidy() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = BTreeMap::new();
+    read_all(root, "", &mut files);
+    assert!(files.contains_key("src/base/mod.rs") && files.contains_key("tests/tidy.rs"));
+    for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        let code = blank(text);
+        let count = |brace: char| code.matches(brace).count();
+        assert_eq!((code.len(), count('{')), (text.len(), count('}')), "{path} was not read right");
+    }
+    let names = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.collect();
+    let mut found = top_level(names.iter().map(String::as_str), &files[".gitignore"]);
+    found.extend(files.iter().flat_map(|(path, text)| complaints(path, text)));
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[track_caller]
+fn check(path: &str, text: &str, expected: &[&str]) {
+    assert_eq!(complaints(path, text), expected);
+}
+
+#[test]
+fn an_arrow_upwards_is_found_in_every_form() {
+    check(
+        "src/hlo/verify.rs",
+        "use super::Module;\nuse crate::{\n    base::{Findings, Place},\n    model::{Config, hlo},\n};\n\
+         fn f(x: crate::step::Role, y: &crate::base::Shape) {}\nfn g() { $crate::templates::Hole }\n",
+        &[
+            "src/hlo/verify.rs:4: `hlo` may not use `model`",
+            "src/hlo/verify.rs:6: `hlo` may not use `step`",
+            "src/hlo/verify.rs:7: `hlo` may not use `templates`",
+        ],
+    );
+    check("src/train/run.rs", "use crate::{cli, step};", &["src/train/run.rs:1: `train` may not use `cli`"]);
+    check("src/weights/a.rs", "// crate::model\nconst A: &str = \"crate::model\";", &[]);
+    check("src/extra/mod.rs", "", &["src/extra/mod.rs:1: `extra` has no place among the layers"]);
+}
+
+#[test]
+fn long_files_are_found() {
+    check("src/lib.rs", &"\n".repeat(600), &[]);
+    check("src/lib.rs", &"\n".repeat(601), &["src/lib.rs: 601 lines, the limit is 600"]);
+}
+
+#[test]
+fn unsafe_is_found_where_it_does_not_belong_and_where_it_is_not_explained() {
+    check(
+        "src/hlo/infer.rs",
+        "#![deny(unsafe_code)]\n// SAFETY: none\nunsafe { f() }",
+        &["src/hlo/infer.rs:3: `unsafe` belongs into `pjrt` and the file mapping"],
+    );
+    let unexplained = &["src/pjrt/a.rs:3: expected a `// SAFETY:` comment before this"];
+    check("src/pjrt/a.rs", "/// # Safety\nunsafe fn f() {\n    unsafe { g() }\n}", unexplained);
+    check("src/pjrt/a.rs", "// SAFETY: it is alive.\nlet x = unsafe { g() };", &[]);
+    check("src/pjrt/a.rs", "\n\nunsafe impl Send for A {}", unexplained);
+}
+
+#[test]
+fn prints_and_the_environment_are_found_outside_of_cli() {
+    let text = "use std::env;\nfn f() {\n    println!(\"println!\");\n    std::process::exit(1)\n}\n\
+                #[cfg(test)]\nmod tests {\n    fn f() { eprintln!() }\n}";
+    check(
+        "src/step/build.rs",
+        text,
+        &[
+            "src/step/build.rs:3: only `cli` may use `println!`",
+            "src/step/build.rs:1: only `cli` may use `std::env`",
+            "src/step/build.rs:4: only `cli` may use `process::exit`",
+        ],
+    );
+    check("src/cli/mod.rs", text, &[]);
+    check("src/step/tests.rs", text, &[]);
+}
+
+#[test]
+fn unfinished_work_is_found() {
+    let mark = concat!("FIX", "ME");
+    let text = format!("fn f() {{ todo!() }}\n#[ignore]\nfn g() {{ dbg!(1); unimplemented!() }}\n// {mark}");
+    let found = ["1: todo!", "3: unimplemented!", "3: dbg!", "2: #[ignore", &format!("4: {mark}")];
+    let found = found.map(|complaint| format!("benches/b.rs:{complaint}"));
+    check("benches/b.rs", &text, &found.each_ref().map(String::as_str));
+}
+
+#[test]
+fn paths_of_one_machine_are_found_in_any_file() {
+    let text = format!("a = 1\nb = \"{}x\"", concat!("/ho", "me/"));
+    check("models/x.toml", &text, &["models/x.toml:2: a path of one machine"]);
+}
+
+#[test]
+fn strangers_at_the_top_level_are_found() {
+    let found = top_level(["Cargo.toml", "target", "src", "notes.md"], "/target\n/out\n");
+    assert_eq!(found, ["notes.md: not at the top level"]);
+}

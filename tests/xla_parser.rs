@@ -1,0 +1,84 @@
+//! What we print and encode, XLA's own parser reads as the same module, and we read what XLA makes of it.
+
+use std::{collections::HashMap, fs, path::Path, process::Command};
+
+use crate::support::python;
+use hloom::hlo::{Computation, InstrId, Module, Opcode, proto, text, verify};
+
+const EVERY_OPCODE: &str = include_str!("every_opcode.hlo");
+
+/// The Python that has jaxlib.
+const PYTHON: &str = "HLOOM_JAX_PYTHON";
+
+#[test]
+fn xla_reads_our_text_and_proto_as_the_same_module() {
+    let module =
+        text::parse(EVERY_OPCODE, "every_opcode.hlo").unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+    for &opcode in Opcode::ALL {
+        let used = module.computations().any(|(_, c)| c.instrs.iter().any(|instr| instr.opcode == opcode));
+        assert!(used, "every_opcode.hlo lacks {opcode}");
+    }
+    assert_eq!(text::print(&module), EVERY_OPCODE);
+
+    let Some(python) = python("jax", PYTHON) else { return };
+    let (from_text, from_proto) = through_xla(&python, &text::print(&module), &proto::encode(&module));
+    let from_text = proto::decode(&from_text).unwrap_or_else(|error| panic!("{error}"));
+    let from_proto = text::parse(&from_proto, "XLA's text").unwrap_or_else(|findings| panic!("{findings}"));
+    let expect = canonical(module.module());
+    assert_eq!(canonical(&from_text), expect);
+    assert_eq!(canonical(&from_proto), expect);
+}
+
+/// The proto that XLA makes of `text`, and the text that it prints of `proto`.
+fn through_xla(python: &str, text: &str, proto: &[u8]) -> (Vec<u8>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["in.hlo", "in.pb", "out.pb", "out.hlo"].map(|name| folder.path().join(name));
+    let [text_in, proto_in, proto_out, text_out] = &paths;
+    fs::write(text_in, text).unwrap();
+    fs::write(proto_in, proto).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/xla_parser.py");
+    let output = Command::new(python).arg(script).args(&paths).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (fs::read(proto_out).unwrap(), fs::read_to_string(text_out).unwrap())
+}
+
+/// The text of the module with its instructions in the order in which a walk from the root leaves them, and everything
+/// named by its position: XLA renames and reorders. Computations keep their order, which is XLA's in the file.
+fn canonical(module: &Module) -> String {
+    let mut module = module.clone();
+    module.name = "m".into();
+    for (index, computation) in module.computations.iter_mut().enumerate() {
+        let order = post_order(computation);
+        let places: HashMap<InstrId, InstrId> =
+            order.iter().enumerate().map(|(index, &id)| (id, InstrId::new(index))).collect();
+        computation.name = format!("c{index}");
+        computation.root = places[&computation.root];
+        let instrs = order.iter().enumerate().map(|(index, &id)| {
+            let mut instr = computation.instr(id).clone();
+            instr.name = format!("i{index}");
+            instr.operands.iter_mut().for_each(|operand| *operand = places[operand]);
+            instr
+        });
+        computation.instrs = instrs.collect();
+    }
+    text::print_module(&module)
+}
+
+fn post_order(computation: &Computation) -> Vec<InstrId> {
+    let mut order = Vec::new();
+    let mut stack = vec![(computation.root, 0)];
+    while let Some((id, next)) = stack.pop() {
+        match computation.instr(id).operands.get(next) {
+            Some(&operand) => {
+                stack.push((id, next + 1));
+                if !order.contains(&operand) {
+                    stack.push((operand, 0));
+                }
+            }
+            None if order.contains(&id) => {}
+            None => order.push(id),
+        }
+    }
+    order
+}
