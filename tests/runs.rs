@@ -71,10 +71,10 @@ fn ctrl_c_ends_a_run_after_its_step_with_the_adapter_saved_and_resumption_goes_o
     let made = updates(&world, "out").len();
     assert!((1..STEPS).contains(&made), "{made}");
     let told = format!(
-        "stopped after step {made} of {STEPS}; to go on, run the same command with --resume --out out\n"
+        "stopped after step {made} of {STEPS}\nto go on, run the same command with --resume --out out\n"
     );
     assert!(ended.err.ends_with(&told), "{}", ended.err);
-    assert!(ended.out.starts_with(&format!("steps          {made}\n")), "{}", ended.out);
+    assert!(ended.out.starts_with(&format!("steps          {made} of {STEPS}\n")), "{}", ended.out);
     assert!(!read_adapter(&world.path("out")).unwrap().tensors.is_empty());
     assert_eq!(world.names("out"), [ADAPTER[0], ADAPTER[1], "checkpoint.safetensors", "metrics.jsonl"]);
     world.succeeds("generate --model model --adapter out --prompt hello --max-new-tokens 2 --quiet");

@@ -252,7 +252,7 @@ fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathB
         (None, Start::Fresh) => {
             let numbered = (2..).map(|number| folder.join(format!("{}-{number}", default::OUT)));
             let mut folders = std::iter::once(folder.join(default::OUT)).chain(numbered);
-            let free = folders.find(|out| checkpoint::refuse_occupied(out).is_ok());
+            let free = folders.find(|out| !checkpoint::holds_run(out));
             Ok(free.unwrap_or_else(|| default::OUT.into()))
         }
     }
@@ -389,8 +389,10 @@ mod tests {
         assert_eq!(free(), folder.join("out"));
         for name in ["out", "out-2"] {
             std::fs::create_dir(folder.join(name)).unwrap();
-            std::fs::write(folder.join(name).join("adapter_model.safetensors"), "").unwrap();
         }
+        std::fs::write(folder.join("out/adapter_model.safetensors"), "").unwrap();
+        // A run that has only begun, or was killed.
+        std::fs::write(folder.join("out-2/metrics.jsonl"), "").unwrap();
         assert_eq!(free(), folder.join("out-3"));
         let occupied = folder.join("out");
         let error = out_folder(Some(&occupied), Start::Fresh, folder).unwrap_err();

@@ -59,7 +59,8 @@ settings! {
     /// What the learning rate does then: cosine, linear or constant [default: cosine]
     #[arg(long, value_name = "CURVE", help_heading = "Training")]
     schedule: Word<ScheduleKind>,
-    /// Updates over which the learning rate rises [default: 5, or a tenth of a shorter run]
+    /// Updates over which the learning rate rises, from zero in the first [default: 5, or a tenth of a
+    /// shorter run]
     #[arg(long, value_name = "N", help_heading = "Training")]
     warmup: usize,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32]

@@ -63,7 +63,7 @@ impl Train {
         let summary = ran?;
         if summary.steps < config.steps {
             reporter.line(&format!(
-                "stopped after step {} of {}; to go on, run the same command with --resume --out {}",
+                "stopped after step {} of {}\nto go on, run the same command with --resume --out {}",
                 summary.steps,
                 config.steps,
                 config.out.display()
@@ -89,11 +89,22 @@ fn write_summary(
 }
 
 fn text(summary: &Summary, answers: Option<&Answers>) -> String {
-    let Summary { steps, loss_first, loss_last, held_out_before, held_out_after, tokens_per_second, adapter } =
-        summary;
+    let Summary {
+        steps,
+        steps_planned,
+        steps_before,
+        loss_first,
+        loss_last,
+        held_out_before,
+        held_out_after,
+        tokens_per_second,
+        adapter,
+    } = summary;
     let mut text = String::new();
     let mut row = |name: &str, value: String| text.push_str(&format!("{name:<15}{value}\n"));
-    row("steps", steps.to_string());
+    let stopped = if steps < steps_planned { format!(" of {steps_planned}") } else { String::new() };
+    let resumed = if *steps_before > 0 { format!(", {steps_before} of them before") } else { String::new() };
+    row("steps", format!("{steps}{stopped}{resumed}"));
     if let (Some(first), Some(last)) = (loss_first, loss_last) {
         row("loss", format!("{first:.4} -> {last:.4}"));
     }
@@ -108,10 +119,11 @@ fn text(summary: &Summary, answers: Option<&Answers>) -> String {
     row("adapter", adapter.display().to_string());
     if let Some(Answers { question, before, after }) = answers {
         text.push_str(&format!("\n{question}\n"));
-        let told = [("before:", before), ("after:", after)];
+        let first = if *steps_before > 0 { "resumed:" } else { "before:" };
+        let told = [(first, before), ("after:", after)];
         for (when, answer) in told.into_iter().filter_map(|(when, answer)| Some((when, answer.as_ref()?))) {
-            let answer = answer.trim().replace('\n', "\n          ");
-            text.push_str(&format!("  {when:<8}{answer}\n"));
+            let answer = answer.trim().replace('\n', "\n           ");
+            text.push_str(&format!("  {when:<9}{answer}\n"));
         }
     }
     text
@@ -124,6 +136,8 @@ mod tests {
     fn summary() -> Summary {
         Summary {
             steps: 60,
+            steps_planned: 60,
+            steps_before: 0,
             loss_first: Some(2.5),
             loss_last: Some(0.75),
             held_out_before: Some(2.25),
@@ -146,15 +160,21 @@ mod tests {
                       tokens/s       512\n\
                       adapter        out\n\
                       \n\
-                      why?\n  before: so\n  after:  because\n          of that\n";
+                      why?\n  before:  so\n  after:   because\n           of that\n";
         assert_eq!(text(&summary(), Some(&answers)), expect);
     }
 
     #[test]
     fn what_did_not_happen_is_left_out() {
-        let stopped =
-            Summary { held_out_after: None, loss_first: None, tokens_per_second: None, ..summary() };
-        let expect = "steps          60\nheld-out loss  2.2500 before training\nadapter        out\n";
+        let stopped = Summary {
+            steps: 40,
+            steps_before: 30,
+            held_out_after: None,
+            loss_first: None,
+            tokens_per_second: None,
+            ..summary()
+        };
+        let expect = "steps          40 of 60, 30 of them before\nheld-out loss  2.2500 before training\nadapter        out\n";
         assert_eq!(text(&stopped, None), expect);
     }
 
@@ -164,7 +184,7 @@ mod tests {
         write_summary(&mut out, &summary(), None, Output { json: true, quiet: true }).unwrap();
         let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
         let expect = json!({
-            "steps": 60, "loss_first": 2.5, "loss_last": 0.75, "held_out_before": 2.25, "held_out_after": 0.875,
+            "steps": 60, "steps_planned": 60, "steps_before": 0, "loss_first": 2.5, "loss_last": 0.75, "held_out_before": 2.25, "held_out_after": 0.875,
             "tokens_per_second": 511.6, "adapter": "out", "answers": null,
         });
         assert_eq!(object, expect);

@@ -27,6 +27,8 @@ use crate::{
 const FILE: &str = "checkpoint.safetensors";
 const ADAPTER: &str = "adapter_model.safetensors";
 const RECORD: &str = "record";
+/// The file of a run's metrics, which is there from its beginning.
+pub const METRICS: &str = "metrics.jsonl";
 
 /// What a checkpoint says besides tensors; stored as JSON in one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +124,11 @@ pub fn read(out: &Path) -> Result<Saved, TrainError> {
 /// Whether a folder holds a checkpoint.
 pub fn exists(out: &Path) -> bool {
     out.join(FILE).is_file()
+}
+
+/// Whether a folder holds anything of a run, be it one that has just begun.
+pub fn holds_run(out: &Path) -> bool {
+    [ADAPTER, FILE, METRICS].iter().any(|file| out.join(file).exists())
 }
 
 /// Refuses a folder that holds the adapter of an earlier run.

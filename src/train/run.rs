@@ -164,6 +164,10 @@ pub trait Observer {
 pub struct Summary {
     /// Updates made, those before a resumption included.
     pub steps: usize,
+    /// Updates that were to be made; more than `steps` where the run was stopped.
+    pub steps_planned: usize,
+    /// Updates made before this run, by the one that it resumes.
+    pub steps_before: usize,
     /// Loss of the first update of this run.
     pub loss_first: Option<f32>,
     /// Loss of the last.
@@ -172,7 +176,7 @@ pub struct Summary {
     pub held_out_before: Option<f64>,
     /// Held-out loss after it.
     pub held_out_after: Option<f64>,
-    /// Median over the updates, padding included.
+    /// Median over the updates, every position counted, padding included.
     pub tokens_per_second: Option<f64>,
     /// The folder of the adapter.
     pub adapter: PathBuf,
@@ -228,6 +232,11 @@ pub fn run(
     }
     checkpoint::refuse_unwritable(&config.out)?;
 
+    let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
+    // From here on, the folder is seen to be in use.
+    let metrics = Metrics::open(&config.out, done)?;
+    remove_leftovers(&config.out)?;
+
     let engine = engine()?;
     let spec = StepSpec {
         config: &model.config,
@@ -243,7 +252,6 @@ pub fn run(
     let mut trainer =
         Trainer::new(engine, spec, &model.checkpoint, |bytes| observer.event(Event::Loaded { bytes }))?;
     trainer.start(&initial_factors(&model.config, &plan, config.seed))?;
-    let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
     if let Some(saved) = &saved {
         saved.restore(&mut trainer)?;
         observer.event(Event::Resumed { steps: done });
@@ -253,13 +261,24 @@ pub fn run(
         if config.accumulate == 1 { vec![Program::Train] } else { vec![Program::Accumulate, Program::Apply] };
     programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
 
-    let mut run =
-        Run { config, model, plan: &plan, tokenizer: &tokenizer, question, record, trainer, observer };
+    let mut run = Run {
+        config,
+        model,
+        plan: &plan,
+        tokenizer: &tokenizer,
+        question,
+        record,
+        metrics,
+        trainer,
+        observer,
+    };
     let held_out_before = run.look(held_out.as_ref(), When::Before)?;
     let records = run.updates(&train, done)?;
     let held_out_after = run.look(held_out.as_ref(), When::After)?;
     Ok(Summary {
         steps: done + records.len(),
+        steps_planned: config.steps,
+        steps_before: done,
         loss_first: records.first().map(|record| record.loss),
         loss_last: records.last().map(|record| record.loss),
         held_out_before,
@@ -276,6 +295,7 @@ struct Run<'a, 'o> {
     tokenizer: &'a Tokenizer,
     question: Option<Question<'a>>,
     record: Record,
+    metrics: Metrics,
     trainer: Trainer<'a>,
     observer: &'o mut dyn Observer,
 }
@@ -305,8 +325,6 @@ impl Run<'_, '_> {
         let config = self.config;
         let first_batch = (done * config.accumulate) as u64;
         let mut batches = Batches::from_step(train, config.batch, config.seed, first_batch)?;
-        let mut metrics = Metrics::open(&config.out, done)?;
-        remove_leftovers(&config.out)?;
         let tokens = (config.batch * config.seq * config.accumulate) as f64;
         let begin = Instant::now();
         for step in done..config.steps {
@@ -331,7 +349,7 @@ impl Run<'_, '_> {
                 return Err(TrainError::Diverged { step: step + 1, loss, grad_norm });
             }
             records.push(record);
-            metrics.write(&record)?;
+            self.metrics.write(&record)?;
             if self.observer.wants_stop() {
                 break;
             }
@@ -434,7 +452,7 @@ impl Metrics {
     /// The file in `out`, with the lines of the first `done` updates; what a killed run wrote after its last checkpoint
     /// is cut off, for the same updates are made again.
     fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
-        let path = out.join("metrics.jsonl");
+        let path = out.join(checkpoint::METRICS);
         let error = |action: &'static str, path: &Path| {
             let path = path.to_owned();
             move |source| TrainError::Io { action, path, source }

@@ -100,8 +100,8 @@ impl StoreError {
                 "check the network, and pip's index, proxy and certificates: `python3 -m pip config list`"
             }
             Self::Pip { .. } => {
-                "hloom's packages are built for Linux on x86-64; another plugin can be given as a file, with \
-                 `--plugin`"
+                "check the network and pip's index; the packages are built for Linux on x86-64, elsewhere give a \
+                 plugin as a file, with `--plugin`"
             }
             Self::Hash { .. } => {
                 "nothing was installed, since this is not the file that hloom pins; try again, or see which \
