@@ -3,9 +3,11 @@
 use std::{collections::HashMap, fs, path::Path, process::Command};
 
 use crate::support::python;
-use hloom::hlo::{Computation, InstrId, Module, Opcode, proto, text, verify};
+use hloom::hlo::{Computation, InstrId, Module, Opcode, Verified, proto, text, verify};
 
 const EVERY_OPCODE: &str = include_str!("every_opcode.hlo");
+/// What XLA prints of one function, annotated for each of its partitioners.
+const ANNOTATED: [&str; 2] = [include_str!("annotated_gspmd.hlo"), include_str!("annotated_shardy.hlo")];
 
 /// The Python that has jaxlib.
 const PYTHON: &str = "HLOOM_JAX_PYTHON";
@@ -22,7 +24,33 @@ fn xla_reads_our_text_and_proto_as_the_same_module() {
     assert_eq!(text::print(&module), EVERY_OPCODE);
 
     let Some(python) = python("jax", PYTHON) else { return };
-    let (from_text, from_proto) = through_xla(&python, &text::print(&module), &proto::encode(&module));
+    check_xla(&python, &module);
+}
+
+#[test]
+fn xla_reads_our_annotations_as_its_own() {
+    for source in ANNOTATED {
+        let module = text::parse(source, "annotated.hlo").unwrap_or_else(|findings| panic!("{findings}"));
+        let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+        // All that our text leaves out are the layouts.
+        assert_eq!(text::print(&module), without_layouts(source));
+        let decoded = proto::decode(&proto::encode(&module)).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(&decoded, module.module());
+
+        let Some(python) = python("jax", PYTHON) else { return };
+        check_xla(&python, &module);
+    }
+}
+
+fn without_layouts(source: &str) -> String {
+    let (head, tail) = source.split_once(", entry_computation_layout=").unwrap();
+    let (_, tail) = tail.split_once("s32[])}").unwrap();
+    format!("{head}{}", tail.replace("{1,0}", ""))
+}
+
+/// XLA makes of our text and of our proto the module that we have.
+fn check_xla(python: &str, module: &Verified) {
+    let (from_text, from_proto) = through_xla(python, &text::print(module), &proto::encode(module));
     let from_text = proto::decode(&from_text).unwrap_or_else(|error| panic!("{error}"));
     let from_proto = text::parse(&from_proto, "XLA's text").unwrap_or_else(|findings| panic!("{findings}"));
     let expect = canonical(module.module());

@@ -152,7 +152,7 @@ impl<'b> Tape<'b> {
                         instr.operands.iter().filter_map(|operand| values[operand.index()]).collect();
                     let again =
                         self.b.push(instr.opcode, &operands, instr.attrs.clone(), Some(instr.shape.clone()));
-                    values[next.index()] = Some(again.named(base_name(instr)));
+                    values[next.index()] = Some(annotated_like(again.named(base_name(instr)), instr));
                 }
             }
         }
@@ -195,6 +195,13 @@ impl<'b> Tape<'b> {
         let computation = self.primal.name.clone();
         AutodiffError::NoRule { computation, instr: instr.name.clone(), opcode: instr.opcode, why }
     }
+}
+
+/// The value with the annotations of the instruction that it repeats.
+fn annotated_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
+    let sharded = instr.sharding.iter().fold(value, |value, sharding| value.with_sharding(sharding.clone()));
+    let attributes = instr.frontend_attributes.iter();
+    attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()))
 }
 
 /// The name without the number that made it unique.

@@ -253,6 +253,18 @@ pub struct ScatterDims {
 pub struct CustomCall {
     /// The name the platform knows it by.
     pub target: String,
+    /// Whether it does more than give a value.
+    pub side_effect: SideEffect,
     /// Opaque configuration.
     pub backend_config: String,
+}
+
+/// Whether an operation does more than give a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SideEffect {
+    /// It may be left out where nothing uses its value.
+    #[default]
+    Absent,
+    /// It stays, used or not.
+    Present,
 }

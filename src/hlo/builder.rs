@@ -9,7 +9,9 @@ use std::{
     panic::Location,
 };
 
-use super::{Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Value, infer};
+use super::{
+    Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
+};
 use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape};
 
 /// Collects the computations of a module.
@@ -86,16 +88,11 @@ impl ModuleBuilder {
         if let Some(found) = self.computations.borrow().iter().position(is_it) {
             return CompId::new(found);
         }
-        let parameter = |number: usize, name: &str| Instr {
-            name: name.to_owned(),
-            opcode: Opcode::Parameter,
-            shape: scalar(),
-            operands: vec![],
-            attrs: Attrs::Parameter(number),
+        let parameter = |number: usize, name: &str| {
+            Instr::new(name.to_owned(), Opcode::Parameter, scalar(), vec![], Attrs::Parameter(number))
         };
         let operands = vec![InstrId::new(0), InstrId::new(1)];
-        let folded =
-            Instr { name: "folded".to_owned(), opcode, shape: scalar(), operands, attrs: Attrs::Plain };
+        let folded = Instr::new("folded".to_owned(), opcode, scalar(), operands, Attrs::Plain);
         let instrs = vec![parameter(0, "x"), parameter(1, "y"), folded];
         self.push(Computation { name, instrs, root: InstrId::new(2) })
     }
@@ -128,7 +125,13 @@ impl ModuleBuilder {
 
     /// The module that starts at `entry`.
     pub fn finish(self, name: &str, entry: CompId, aliases: Vec<Alias>) -> Module {
-        Module { name: name.to_owned(), computations: self.computations.into_inner(), entry, aliases }
+        Module {
+            name: name.to_owned(),
+            computations: self.computations.into_inner(),
+            entry,
+            aliases,
+            frontend_attributes: BTreeMap::new(),
+        }
     }
 }
 
@@ -225,7 +228,7 @@ impl<'m> Builder<'m> {
             })
         };
         let id = InstrId::new(instrs.len());
-        instrs.push(Instr { name: format!("{opcode}.{}", id.index()), opcode, shape, operands, attrs });
+        instrs.push(Instr::new(format!("{opcode}.{}", id.index()), opcode, shape, operands, attrs));
         Value { builder: self, id }
     }
 
@@ -237,6 +240,16 @@ impl<'m> Builder<'m> {
     /// Names an instruction; its number keeps the name unique.
     pub(super) fn rename(&self, id: InstrId, name: &str) {
         self.instrs.borrow_mut()[id.index()].name = format!("{name}.{}", id.index());
+    }
+
+    /// Says where the value of an instruction shall lie.
+    pub(super) fn set_sharding(&self, id: InstrId, sharding: Sharding) {
+        self.instrs.borrow_mut()[id.index()].sharding = Some(sharding);
+    }
+
+    /// Sets a frontend attribute of an instruction.
+    pub(super) fn set_frontend_attribute(&self, id: InstrId, key: &str, value: String) {
+        self.instrs.borrow_mut()[id.index()].frontend_attributes.insert(key.to_owned(), value);
     }
 
     fn complain(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &Location<'_>) {
@@ -263,6 +276,26 @@ mod tests {
         });
         let verified = verify(module.finish("m", entry.unwrap(), vec![])).unwrap();
         assert_eq!(verified.entry().result().to_string(), "f32[2]");
+    }
+
+    #[test]
+    fn a_value_says_where_it_lies_and_verification_checks_it() {
+        let verified = |sharding: Sharding| {
+            let module = ModuleBuilder::new();
+            let entry = module.define("f", |b| {
+                let x = b.parameter("x", ArrayShape::new(DType::F32, [8]));
+                x.with_sharding(sharding).with_frontend_attribute("key", "value")
+            });
+            verify(module.finish("m", entry.unwrap(), vec![]))
+        };
+        let module = verified(Sharding::on_mesh(&[4, 2], &[vec![0]])).unwrap();
+        let text = crate::hlo::text::print(&module);
+        let line =
+            "sharding={devices=[4,2]<=[8] last_tile_dim_replicate}, frontend_attributes={key=\"value\"}";
+        assert!(text.contains(line), "{text}");
+        let findings = verified(Sharding::on_mesh(&[4, 2], &[vec![0], vec![1]])).unwrap_err();
+        let message = "f: `x.0`: expected a sharding for f32[8], found {devices=[4,2]<=[8]}";
+        assert_eq!(findings.to_string(), message);
     }
 
     #[test]

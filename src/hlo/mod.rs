@@ -13,16 +13,21 @@ mod infer;
 mod module;
 mod opcode;
 pub mod proto;
+mod sharding;
+pub mod shardy;
 #[cfg(test)]
 mod testing;
 pub mod text;
 mod value;
 mod verify;
 
-pub use attrs::{Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SliceDim};
+pub use attrs::{
+    Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
+};
 pub use builder::{Builder, ModuleBuilder};
 pub use infer::infer;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};
+pub use sharding::{Devices, Sharding, Tiling};
 pub use value::Value;
 pub use verify::{Verified, verify};

@@ -1,6 +1,6 @@
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use super::{Attrs, Opcode};
+use super::{Attrs, Opcode, Sharding};
 use crate::base::Shape;
 
 macro_rules! ids {
@@ -52,6 +52,18 @@ pub struct Instr {
     pub operands: Vec<InstrId>,
     /// The payload that [`Opcode::form`] asks for.
     pub attrs: Attrs,
+    /// Where its value shall lie; partitioners choose where nothing is said.
+    pub sharding: Option<Sharding>,
+    /// Settings for passes and partitioners, by name.
+    pub frontend_attributes: BTreeMap<String, String>,
+}
+
+impl Instr {
+    /// An instruction without sharding and frontend attributes.
+    pub fn new(name: String, opcode: Opcode, shape: Shape, operands: Vec<InstrId>, attrs: Attrs) -> Self {
+        let frontend_attributes = BTreeMap::new();
+        Self { name, opcode, shape, operands, attrs, sharding: None, frontend_attributes }
+    }
 }
 
 /// A function from parameters to the value of its root.
@@ -131,6 +143,8 @@ pub struct Module {
     pub entry: CompId,
     /// Donated arguments.
     pub aliases: Vec<Alias>,
+    /// Settings for passes and partitioners, by name.
+    pub frontend_attributes: BTreeMap<String, String>,
 }
 
 impl Module {

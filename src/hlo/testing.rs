@@ -3,8 +3,8 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
-    Alias, Attrs, Class, CompId, Comparison, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId,
-    Module, Opcode, PadDim, ScatterDims, SliceDim, Verified, infer, verify,
+    Alias, Attrs, Class, CompId, Comparison, Computation, CustomCall, Devices, DotDims, GatherDims, Instr,
+    InstrId, Module, Opcode, PadDim, ScatterDims, Sharding, SideEffect, SliceDim, Verified, infer, verify,
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
@@ -17,16 +17,62 @@ pub(crate) fn modules() -> impl Strategy<Value = Verified> {
 pub(crate) fn module(steps: &[(Opcode, u64)]) -> Verified {
     let mut grower = Grower::default();
     for &(opcode, seed) in steps {
-        grower.grow(opcode, &mut Draw(seed));
+        let mut draw = Draw(seed);
+        grower.grow(opcode, &mut draw);
+        if let Some(instr) = grower.instrs.last_mut() {
+            annotate(instr, &mut draw);
+        }
     }
     grower.finish()
 }
 
+/// Gives one instruction in three a sharding, and one in three a frontend attribute.
+fn annotate(instr: &mut Instr, draw: &mut Draw) {
+    if draw.below(3) == 0 {
+        instr.sharding = Some(sharding(&instr.shape, draw));
+    }
+    if draw.below(3) == 0 {
+        let value = FRONTEND_VALUES[draw.below(FRONTEND_VALUES.len())];
+        instr.frontend_attributes.insert("_xla.key-1".into(), value.into());
+    }
+}
+
+const FRONTEND_VALUES: &[&str] =
+    &["", "device", "{mesh = <[\"a\"=2]>}", "{\"}// \\\"\"(}", "{} ", "{\n}", "{\"", "ä\n\"\\"];
+
+fn sharding(shape: &Shape, draw: &mut Draw) -> Sharding {
+    let array = match shape {
+        Shape::Array(array) => array,
+        Shape::Tuple(elements) => {
+            return Sharding::Tuple(elements.iter().map(|element| sharding(element, draw)).collect());
+        }
+    };
+    match draw.below(4) {
+        0 => Sharding::Maximal(draw.below(9)),
+        1 => {
+            let mut devices = vec![];
+            (0..6).for_each(|device| devices.insert(draw.below(devices.len() + 1), device));
+            let tiles = (0..array.rank()).map(|dim| if dim == 0 { 3 } else { 1 }).collect();
+            let replicas = if array.rank() == 0 { 6 } else { 2 };
+            Sharding::tiled(tiles, replicas, Devices::Listed(devices)).unwrap()
+        }
+        _ => {
+            let mut dims = vec![vec![]; array.rank()];
+            for axis in 0..3 {
+                if let Some(axes) = dims.get_mut(draw.below(array.rank() + 1)) {
+                    axes.insert(draw.below(axes.len() + 1), axis);
+                }
+            }
+            Sharding::on_mesh(&[2, 3, 4], &dims)
+        }
+    }
+}
+
 /// Small numbers out of a seed.
-struct Draw(u64);
+pub(super) struct Draw(pub u64);
 
 impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % bound
     }
@@ -77,7 +123,7 @@ impl Grower {
         let index = self.instrs.len();
         // The first name is a word that means something else in text.
         let name = if index == 0 { "true".to_owned() } else { format!("{opcode}.{index}") };
-        self.instrs.push(Instr { name, opcode, shape, operands, attrs });
+        self.instrs.push(Instr::new(name, opcode, shape, operands, attrs));
         InstrId::new(index)
     }
 
@@ -249,7 +295,8 @@ impl Grower {
             }
             Opcode::CustomCall => {
                 let backend_config = ["", "{\"a\": 1}", "ä\n\"\\"][draw.below(3)].to_owned();
-                let call = CustomCall { target: "target".into(), backend_config };
+                let side_effect = [SideEffect::Absent, SideEffect::Present][draw.below(2)];
+                let call = CustomCall { target: "target".into(), side_effect, backend_config };
                 (Some(shape), self.values(draw, [&scalar]), Attrs::CustomCall(call))
             }
             Opcode::OptimizationBarrier => (None, self.values(draw, [&shape]), Attrs::Plain),
@@ -271,7 +318,15 @@ impl Grower {
         let aliases = aliases.collect();
         let entry = CompId::new(self.computations.len());
         self.computations.push(Computation { name: "main".into(), instrs: self.instrs, root });
-        let module = Module { name: "random".into(), computations: self.computations, entry, aliases };
+        let frontend_attributes =
+            [("key".to_owned(), FRONTEND_VALUES[self.parameters % FRONTEND_VALUES.len()].to_owned())].into();
+        let module = Module {
+            name: "random".into(),
+            computations: self.computations,
+            entry,
+            aliases,
+            frontend_attributes,
+        };
         verify(module).unwrap_or_else(|findings| panic!("the generator made a bad module: {findings}"))
     }
 }

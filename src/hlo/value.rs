@@ -1,7 +1,7 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, SliceDim,
+    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding, SliceDim,
 };
 use crate::base::{ArrayShape, DType, Shape};
 
@@ -103,6 +103,18 @@ impl<'b> Value<'b> {
     /// The same value under a telling name; a number keeps it unique.
     pub fn named(self, name: &str) -> Self {
         self.builder.rename(self.id, name);
+        self
+    }
+
+    /// The same value, said to lie as `sharding` says.
+    pub fn with_sharding(self, sharding: Sharding) -> Self {
+        self.builder.set_sharding(self.id, sharding);
+        self
+    }
+
+    /// The same value with a frontend attribute set on its instruction.
+    pub fn with_frontend_attribute(self, key: &str, value: impl Into<String>) -> Self {
+        self.builder.set_frontend_attribute(self.id, key, value.into());
         self
     }
 

@@ -29,6 +29,7 @@ const MAX_BYTES: usize = 1 << 60;
 /// - Every computation has distinct instruction names, a root, and parameters numbered from zero.
 /// - Every instruction names earlier operands and calls earlier computations, carries the attributes of its opcode,
 ///   and has the shape that its operands give.
+/// - Every sharding fits the shape of its value, and every frontend attribute has a name that HLO text can hold.
 /// - The entry exists, and each alias pairs an array parameter with an output of the same shape, each at most once.
 ///
 /// # Errors
@@ -51,6 +52,10 @@ pub fn verify(module: Module) -> Result<Verified, Findings> {
         check_computation(computation, &module.computations[..index], &mut findings);
     }
     check_name(&module.name, &mut findings);
+    for key in module.frontend_attributes.keys().filter(|key| !is_name(key)) {
+        let message = format!("expected the name of a frontend attribute, found {key:?}");
+        findings.push(Finding::new(Place::file(&module.name), message));
+    }
     check_entry(&module, &mut findings);
     findings.into_result(()).map(|()| Verified(module))
 }
@@ -76,6 +81,12 @@ fn check_computation(computation: &Computation, earlier: &[Computation], finding
         }
         if !names.insert(&instr.name) {
             complain("two instructions have this name".into());
+        }
+        if let Some(Err(message)) = instr.sharding.as_ref().map(|sharding| sharding.check(&instr.shape)) {
+            complain(message);
+        }
+        for key in instr.frontend_attributes.keys().filter(|key| !is_name(key)) {
+            complain(format!("expected the name of a frontend attribute, found {key:?}"));
         }
         if let Attrs::Parameter(number) = instr.attrs {
             numbers.push(number);

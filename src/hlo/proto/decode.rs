@@ -2,16 +2,19 @@ use std::collections::HashMap;
 
 use prost::Message;
 
-use super::messages::{
-    API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, GatherDimensionNumbers, HloComputationProto,
-    HloInstructionProto, HloModuleProto, LayoutProto, LiteralProto, PaddingConfigDimension,
-    ScatterDimensionNumbers, ShapeProto, SliceDimensions, TUPLE,
+use super::{
+    messages::{
+        API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, GatherDimensionNumbers,
+        HloComputationProto, HloInstructionProto, HloModuleProto, LayoutProto, LiteralProto,
+        PaddingConfigDimension, ScatterDimensionNumbers, ShapeProto, SliceDimensions, TUPLE,
+    },
+    sharding::sharding,
 };
 use crate::{
     base::{ArrayShape, DType, Literal, Shape, nearest},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, Form, GatherDims, Instr, InstrId, Module,
-        Opcode, PadDim, ScatterDims, SliceDim,
+        Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
     },
 };
 
@@ -65,7 +68,8 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
     let entry = ids.get(&id).copied().ok_or_else(|| place(format!("no entry computation of id {id}")))?;
     let entries = proto.input_output_alias.unwrap_or_default().entries;
     let aliases = entries.iter().map(alias).collect::<Result<_, _>>().map_err(place)?;
-    Ok(Module { name: proto.name, computations, entry, aliases })
+    let frontend_attributes = proto.frontend_attributes.unwrap_or_default().map;
+    Ok(Module { name: proto.name, computations, entry, aliases, frontend_attributes })
 }
 
 fn content(place: &str, message: String) -> ProtoError {
@@ -125,11 +129,14 @@ fn decode_instr(
     let operands = operands.collect::<Result<_, _>>()?;
     let called: Vec<CompId> = called.collect::<Result<_, _>>()?;
     let shape = shape(proto.shape.as_ref())?;
+    let sharding = proto.sharding.as_ref().map(sharding).transpose()?;
     Ok(Instr {
         name: proto.name.clone(),
         opcode,
         shape,
         operands,
+        sharding,
+        frontend_attributes: proto.frontend_attributes.clone().unwrap_or_default().map,
         attrs: attrs(opcode.form(), proto, &called)?,
     })
 }
@@ -212,12 +219,16 @@ fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<At
         Form::TupleIndex => Attrs::TupleIndex(count(proto.tuple_index)?),
         Form::CustomCall => {
             let version = proto.custom_call_api_version;
-            if proto.custom_call_has_side_effect || !matches!(version, 0 | API_VERSION_ORIGINAL) {
-                return Err("only custom calls of the original API without side effects are supported".into());
+            if !matches!(version, 0 | API_VERSION_ORIGINAL) {
+                return Err("only custom calls of the original API are supported".into());
             }
             let config = String::from_utf8(proto.backend_config);
             let backend_config = config.map_err(|_| "expected UTF-8 in backend_config".to_owned())?;
-            Attrs::CustomCall(CustomCall { target: proto.custom_call_target, backend_config })
+            let side_effect = match proto.custom_call_has_side_effect {
+                true => SideEffect::Present,
+                false => SideEffect::Absent,
+            };
+            Attrs::CustomCall(CustomCall { target: proto.custom_call_target, side_effect, backend_config })
         }
     })
 }
@@ -297,10 +308,10 @@ fn present<T>(field: &str, value: Option<T>) -> Result<T, String> {
     value.ok_or_else(|| format!("expected {field}, found none"))
 }
 
-fn count(value: i64) -> Result<usize, String> {
+pub(super) fn count(value: i64) -> Result<usize, String> {
     usize::try_from(value).map_err(|_| format!("expected a non-negative integer, found {value}"))
 }
 
-fn counts(values: &[i64]) -> Result<Vec<usize>, String> {
+pub(super) fn counts(values: &[i64]) -> Result<Vec<usize>, String> {
     values.iter().copied().map(count).collect()
 }

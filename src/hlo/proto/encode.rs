@@ -1,18 +1,21 @@
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use prost::Message;
 
-use super::messages::{
-    API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, GatherDimensionNumbers, HloComputationProto,
-    HloInputOutputAliasProto, HloInstructionProto, HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS,
-    PaddingConfig, PaddingConfigDimension, ProgramShapeProto, ScatterDimensionNumbers, ShapeProto,
-    SliceDimensions, TUPLE,
+use super::{
+    messages::{
+        API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, FrontendAttributes,
+        GatherDimensionNumbers, HloComputationProto, HloInputOutputAliasProto, HloInstructionProto,
+        HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS, PaddingConfig, PaddingConfigDimension,
+        ProgramShapeProto, ScatterDimensionNumbers, ShapeProto, SliceDimensions, TUPLE,
+    },
+    sharding::sharding_proto,
 };
 use crate::{
     base::{ArrayShape, DType, Literal, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
-        ScatterDims, SliceDim, Verified,
+        ScatterDims, SideEffect, SliceDim, Verified,
     },
 };
 
@@ -22,7 +25,7 @@ use crate::{
 /// laid out row-major. XLA wants instruction names unique over the module: a name that stood in an earlier computation
 /// gets the id behind it.
 pub fn encode(module: &Verified) -> Vec<u8> {
-    let Module { name, computations, entry: entry_id, aliases } = module.module();
+    let Module { name, computations, entry: entry_id, aliases, frontend_attributes } = module.module();
     let mut first_id = 1;
     let mut names = HashSet::new();
     let mut encoded = Vec::with_capacity(computations.len());
@@ -38,9 +41,14 @@ pub fn encode(module: &Verified) -> Vec<u8> {
         host_program_shape: Some(program_shape(entry)),
         input_output_alias: (!aliases.is_empty())
             .then(|| HloInputOutputAliasProto { entries: aliases.iter().map(alias_proto).collect() }),
+        frontend_attributes: frontend_proto(frontend_attributes),
         computations: encoded,
     }
     .encode_to_vec()
+}
+
+fn frontend_proto(attributes: &BTreeMap<String, String>) -> Option<FrontendAttributes> {
+    (!attributes.is_empty()).then(|| FrontendAttributes { map: attributes.clone() })
 }
 
 fn alias_proto(&Alias { output, parameter }: &Alias) -> AliasEntryProto {
@@ -87,7 +95,7 @@ fn instr_proto(
     first_id: usize,
     names: &mut HashSet<String>,
 ) -> HloInstructionProto {
-    let Instr { name, opcode, shape, operands, attrs } = instr;
+    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = instr;
     let mut name = name.clone();
     while !names.insert(name.clone()) {
         name = format!("{name}.{id}");
@@ -98,6 +106,8 @@ fn instr_proto(
         shape: Some(shape_proto(shape)),
         id: int(id),
         operand_ids: operands.iter().map(|operand| int(first_id + operand.index())).collect(),
+        sharding: sharding.as_ref().map(sharding_proto),
+        frontend_attributes: frontend_proto(frontend_attributes),
         called_computation_ids: attrs.called().into_iter().map(computation_number).collect(),
         ..HloInstructionProto::default()
     };
@@ -186,8 +196,9 @@ fn with_attrs(proto: HloInstructionProto, attrs: &Attrs) -> HloInstructionProto 
             HloInstructionProto { called_computation_ids, ..proto }
         }
         Attrs::TupleIndex(index) => HloInstructionProto { tuple_index: int(*index), ..proto },
-        Attrs::CustomCall(CustomCall { target, backend_config }) => HloInstructionProto {
+        Attrs::CustomCall(CustomCall { target, side_effect, backend_config }) => HloInstructionProto {
             custom_call_target: target.clone(),
+            custom_call_has_side_effect: *side_effect == SideEffect::Present,
             backend_config: backend_config.clone().into_bytes(),
             custom_call_api_version: API_VERSION_ORIGINAL,
             ..proto
@@ -247,10 +258,10 @@ fn computation_number(id: CompId) -> i64 {
 }
 
 /// A count or a position; the verifier holds every size below 2^60.
-fn int(value: usize) -> i64 {
+pub(super) fn int(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn ints(values: &[usize]) -> Vec<i64> {
+pub(super) fn ints(values: &[usize]) -> Vec<i64> {
     values.iter().copied().map(int).collect()
 }

@@ -1,6 +1,8 @@
 //! Field numbers and types are those of `xla/service/hlo.proto` and `xla/xla_data.proto`.
 //! Fields that hloom never sets are left out; unknown ones are skipped on reading.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
@@ -17,6 +19,8 @@ pub(super) struct HloModuleProto {
     pub entry_computation_id: i64,
     #[prost(message, optional, tag = "8")]
     pub input_output_alias: Option<HloInputOutputAliasProto>,
+    #[prost(message, optional, tag = "19")]
+    pub frontend_attributes: Option<FrontendAttributes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -90,6 +94,8 @@ pub(super) struct HloInstructionProto {
     pub operand_ids: Vec<i64>,
     #[prost(int64, repeated, tag = "38")]
     pub called_computation_ids: Vec<i64>,
+    #[prost(message, optional, tag = "40")]
+    pub sharding: Option<OpSharding>,
     #[prost(bytes = "vec", tag = "43")]
     pub backend_config: Vec<u8>,
     #[prost(message, optional, tag = "48")]
@@ -98,12 +104,48 @@ pub(super) struct HloInstructionProto {
     pub comparison_direction: String,
     #[prost(bool, tag = "65")]
     pub custom_call_has_side_effect: bool,
+    #[prost(message, optional, tag = "68")]
+    pub frontend_attributes: Option<FrontendAttributes>,
     #[prost(int32, tag = "77")]
     pub custom_call_api_version: i32,
 }
 
 /// `CustomCallApiVersion.API_VERSION_ORIGINAL`, what HLO text means that names none.
 pub(super) const API_VERSION_ORIGINAL: i32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FrontendAttributes {
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub map: BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OpSharding {
+    #[prost(int32, tag = "1")]
+    pub kind: i32,
+    #[prost(int64, repeated, tag = "3")]
+    pub tile_assignment_dimensions: Vec<i64>,
+    #[prost(int64, repeated, tag = "4")]
+    pub tile_assignment_devices: Vec<i64>,
+    #[prost(message, repeated, tag = "5")]
+    pub tuple_shardings: Vec<OpSharding>,
+    #[prost(bool, tag = "6")]
+    pub replicate_on_last_tile_dim: bool,
+    #[prost(int32, repeated, tag = "8")]
+    pub last_tile_dims: Vec<i32>,
+    #[prost(int64, repeated, tag = "9")]
+    pub iota_reshape_dims: Vec<i64>,
+    #[prost(int32, repeated, tag = "10")]
+    pub iota_transpose_perm: Vec<i32>,
+    #[prost(bool, tag = "11")]
+    pub is_shard_group: bool,
+}
+
+/// `OpSharding.Type`: REPLICATED, MAXIMAL, TUPLE and OTHER, which is a grid of tiles.
+pub(super) const SHARDING_REPLICATED: i32 = 0;
+pub(super) const SHARDING_MAXIMAL: i32 = 1;
+pub(super) const SHARDING_TUPLE: i32 = 2;
+pub(super) const SHARDING_OTHER: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SliceDimensions {

@@ -5,6 +5,7 @@
 mod decode;
 mod encode;
 mod messages;
+mod sharding;
 
 pub use decode::{ProtoError, decode};
 pub use encode::encode;

@@ -3,7 +3,7 @@ use prost::Message;
 
 use super::{
     decode, encode,
-    messages::{HloInstructionProto, HloModuleProto, LayoutProto},
+    messages::{HloInstructionProto, HloModuleProto, LayoutProto, OpSharding, SHARDING_OTHER},
 };
 use crate::hlo::{
     Module, Opcode,
@@ -70,6 +70,21 @@ fn what_the_ir_cannot_hold_is_named() {
             instr(proto, 0).shape.as_mut().unwrap().layout = Some(layout);
         },
         "`main/true`: only row-major device layouts are supported",
+    );
+    let sharded = |sharding: OpSharding| {
+        move |proto: &mut HloModuleProto| instr(proto, 0).sharding = Some(sharding.clone())
+    };
+    check_error(
+        sharded(OpSharding { kind: 4, ..OpSharding::default() }),
+        "`main/true`: expected a replicated, maximal or tiled sharding, found type 4",
+    );
+    check_error(
+        sharded(OpSharding { kind: SHARDING_OTHER, last_tile_dims: vec![4], ..OpSharding::default() }),
+        "`main/true`: expected replicas in the last dimension, found [4]",
+    );
+    check_error(
+        sharded(OpSharding { is_shard_group: true, ..OpSharding::default() }),
+        "`main/true`: only shardings without groups are supported",
     );
     check_error(|proto| proto.computations[0].root_id = 9, "`main`: no root of id 9");
     check_error(|proto| proto.entry_computation_id = 9, "`random`: no entry computation of id 9");

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     base::{DType, Literal, nearest},
     hlo::{
-        Attrs, CompId, Comparison, CustomCall, DotDims, Form, GatherDims, Opcode, PadDim, ScatterDims,
-        SliceDim,
+        Attrs, CompId, Comparison, CustomCall, DotDims, Form, GatherDims, Instr, PadDim, ScatterDims,
+        SideEffect, SliceDim,
     },
 };
 
@@ -17,8 +17,6 @@ use crate::{
 const SKIPPED: &[&str] = &[
     "metadata",
     "backend_config",
-    "frontend_attributes",
-    "sharding",
     "origin",
     "stack_frame_id",
     "operand_precision",
@@ -85,7 +83,7 @@ fn known(form: Form) -> (&'static [&'static str], &'static [&'static str]) {
         Form::Call => (&["to_apply"], &[]),
         Form::While => (&["condition", "body"], &[]),
         Form::TupleIndex => (&["index"], &[]),
-        Form::CustomCall => (&["custom_call_target"], &["backend_config"]),
+        Form::CustomCall => (&["custom_call_target"], &["custom_call_has_side_effect", "backend_config"]),
     }
 }
 
@@ -96,7 +94,8 @@ pub(super) struct AttrReader<'p, 'a> {
 
 impl<'a> AttrReader<'_, 'a> {
     /// Reads `, name=value` as long as one follows.
-    pub fn read(&mut self, opcode: Opcode, attrs: &mut Attrs) -> Result<(), Mistake> {
+    pub fn read(&mut self, instr: &mut Instr) -> Result<(), Mistake> {
+        let opcode = instr.opcode;
         let (required, optional) = known(opcode.form());
         let mut seen: Vec<&str> = Vec::new();
         while self.cursor.accept(',') {
@@ -105,7 +104,7 @@ impl<'a> AttrReader<'_, 'a> {
             if seen.contains(&name) {
                 return Err(Mistake::new(at, format!("attribute `{name}` stands twice")));
             }
-            if !self.value(name, attrs)? {
+            if !self.value(name, instr)? {
                 let near = nearest(name, required.iter().chain(optional).copied());
                 return Err(Mistake::new(at, format!("unknown attribute of `{opcode}`: {name}")).meant(near));
             }
@@ -117,9 +116,9 @@ impl<'a> AttrReader<'_, 'a> {
         }
     }
 
-    /// Reads a value into its place in `attrs`; false if there is none for an attribute of this name.
-    fn value(&mut self, name: &str, attrs: &mut Attrs) -> Result<bool, Mistake> {
-        match (attrs, name) {
+    /// Reads a value into its place in `instr`; false if there is none for an attribute of this name.
+    fn value(&mut self, name: &str, instr: &mut Instr) -> Result<bool, Mistake> {
+        match (&mut instr.attrs, name) {
             (Attrs::Iota(dim), "iota_dimension") => *dim = self.cursor.int()?,
             (Attrs::Dims(dims) | Attrs::Reduce { dims, .. }, "dimensions") => *dims = self.cursor.ints()?,
             (Attrs::Compare(comparison), "direction") => *comparison = self.comparison()?,
@@ -155,7 +154,12 @@ impl<'a> AttrReader<'_, 'a> {
             (Attrs::While { body, .. }, "body") => *body = self.computation()?,
             (Attrs::TupleIndex(index), "index") => *index = self.cursor.int()?,
             (Attrs::CustomCall(call), "custom_call_target") => call.target = self.cursor.string()?,
+            (Attrs::CustomCall(call), "custom_call_has_side_effect") => {
+                call.side_effect = self.side_effect()?
+            }
             (Attrs::CustomCall(call), "backend_config") => call.backend_config = self.config()?,
+            (_, "sharding") => instr.sharding = Some(self.cursor.sharding()?),
+            (_, "frontend_attributes") => instr.frontend_attributes = self.cursor.frontend_attributes()?,
             (_, name) if SKIPPED.contains(&name) => self.cursor.skip_value()?,
             _ => return Ok(false),
         }
@@ -167,6 +171,16 @@ impl<'a> AttrReader<'_, 'a> {
         let word = self.cursor.name("a comparison direction")?;
         word.parse()
             .map_err(|message: String| Mistake::new(at, message).hint("known: EQ, NE, GE, GT, LE, LT"))
+    }
+
+    fn side_effect(&mut self) -> Result<SideEffect, Mistake> {
+        let side_effect = match self.cursor.kind() {
+            Kind::Word("true") => SideEffect::Present,
+            Kind::Word("false") => SideEffect::Absent,
+            _ => return Err(self.cursor.unexpected("true or false")),
+        };
+        self.cursor.advance();
+        Ok(side_effect)
     }
 
     /// `{[0:4], [2:8:2]}`

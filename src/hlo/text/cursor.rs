@@ -3,7 +3,7 @@
 use super::{
     lex::{Kind, Lexer, Spot, Token},
     value::read_element,
-    word::unescape,
+    word::{dict_length, unescape},
 };
 use crate::base::{ArrayShape, DType, Finding, Literal, Place, Shape, nearest};
 
@@ -141,8 +141,12 @@ impl<'a> Cursor<'a> {
 
     /// `{0,1}`
     pub fn ints(&mut self) -> Result<Vec<usize>, Mistake> {
+        self.ints_in('{', '}')
+    }
+
+    pub fn ints_in(&mut self, open: char, close: char) -> Result<Vec<usize>, Mistake> {
         let mut values = Vec::new();
-        self.list('{', '}', |cursor| {
+        self.list(open, close, |cursor| {
             values.push(cursor.int()?);
             Ok(())
         })?;
@@ -197,6 +201,17 @@ impl<'a> Cursor<'a> {
                 return Ok(self.text.get(start..end).unwrap_or_default());
             }
         }
+    }
+
+    /// The raw text of a group in braces, in which only double quotes mean something.
+    pub fn dict(&mut self) -> Result<&'a str, Mistake> {
+        let text = self.text.get(self.token.start..).unwrap_or_default();
+        let Some(length) = dict_length(text) else {
+            return Err(self.unexpected("a string or a group in braces that is closed"));
+        };
+        self.lexer.skip(length - 1);
+        self.advance();
+        Ok(text.get(..length).unwrap_or_default())
     }
 
     /// Past the value of an attribute that says nothing here: up to a comma or the end of the line.

@@ -68,6 +68,11 @@ impl<'a> Lexer<'a> {
         Token { kind, start, end: self.at, at, leads_line }
     }
 
+    /// Goes past `length` more bytes, whatever they are.
+    pub fn skip(&mut self, length: usize) {
+        self.advance(length.min(self.rest().len()));
+    }
+
     fn kind(&mut self) -> Kind<'a> {
         let rest = self.rest();
         let mut chars = rest.chars();

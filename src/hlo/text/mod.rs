@@ -6,6 +6,7 @@ mod lex;
 mod parse;
 mod print;
 mod resolve;
+mod sharding;
 mod value;
 mod word;
 

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// This reads what [`print`](super::print()) writes and more of what XLA prints: `%`, operand shapes, signatures,
 /// row-major layouts, comments. Attributes that the IR has no place for and that change no value (metadata,
-/// sharding, hints) are skipped; other unknown ones are mistakes. Computations may stand in any order. A module
+/// hints) are skipped; other unknown ones are mistakes. Computations may stand in any order. A module
 /// without `ENTRY` must hold a single computation. Every shape is checked against that which the operands give.
 ///
 /// # Errors
@@ -91,6 +91,9 @@ impl<'a> Parser<'a> {
             match self.cursor.attr_name()? {
                 "input_output_alias" => self.parsed.aliases = self.aliases()?,
                 "entry_computation_layout" => self.layout()?,
+                "frontend_attributes" => {
+                    self.parsed.frontend_attributes = self.cursor.frontend_attributes()?;
+                }
                 _ => self.cursor.skip_value()?,
             }
         }
@@ -212,9 +215,8 @@ impl<'a> Parser<'a> {
         self.cursor.expect('=')?;
         let shape = self.cursor.shape()?;
         let opcode = self.opcode()?;
-        let mut attrs = unset(opcode.form());
-        let mut operands = Vec::new();
-        match &mut attrs {
+        let mut instr = Instr::new(name.to_owned(), opcode, shape, vec![], unset(opcode.form()));
+        match &mut instr.attrs {
             Attrs::Parameter(number) => {
                 self.cursor.expect('(')?;
                 *number = self.cursor.int()?;
@@ -222,17 +224,17 @@ impl<'a> Parser<'a> {
             }
             Attrs::Constant(literal) => {
                 self.cursor.expect('(')?;
-                *literal = self.cursor.literal(&shape)?;
+                *literal = self.cursor.literal(&instr.shape)?;
                 self.cursor.expect(')')?;
             }
-            _ => operands = self.operands(scope)?,
+            _ => instr.operands = self.operands(scope)?,
         }
         let mut reader = AttrReader { cursor: &mut self.cursor, parsed: &mut self.parsed };
-        reader.read(opcode, &mut attrs)?;
+        reader.read(&mut instr)?;
         if !self.cursor.token().leads_line && !matches!(self.cursor.kind(), Kind::End | Kind::Mark('}')) {
             return Err(self.cursor.unexpected("the end of the line").into());
         }
-        Ok(Instr { name: name.to_owned(), opcode, shape, operands, attrs })
+        Ok(instr)
     }
 
     fn opcode(&mut self) -> Result<Opcode, Mistake> {

@@ -1,12 +1,15 @@
-use std::fmt::{self, Display, Formatter};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display, Formatter},
+};
 
 use super::{
     value::LiteralText,
-    word::{Name, Quoted},
+    word::{Name, Quoted, dict_length},
 };
 use crate::hlo::{
     Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim, ScatterDims,
-    SliceDim, Verified,
+    SideEffect, SliceDim, Verified,
 };
 
 /// The module as HLO text: the same text for the same module, and text that XLA's parser reads as that module.
@@ -25,7 +28,7 @@ struct ModuleText<'a>(&'a Module);
 
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Module { name, computations, entry, aliases } = self.0;
+        let Module { name, computations, entry, aliases, frontend_attributes } = self.0;
         write!(f, "HloModule {}", Name(name))?;
         if !aliases.is_empty() {
             let alias = |&Alias { output, parameter }: &Alias| {
@@ -33,6 +36,7 @@ impl Display for ModuleText<'_> {
             };
             write!(f, ", input_output_alias={{ {} }}", list(aliases, ", ", alias))?;
         }
+        write!(f, "{}", FrontendAttributes(frontend_attributes))?;
         f.write_str("\n")?;
         for (index, computation) in computations.iter().enumerate() {
             let Computation { name, instrs, root } = computation;
@@ -56,7 +60,7 @@ struct InstrText<'a> {
 
 impl Display for InstrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Instr { name, opcode, shape, operands, attrs } = self.instr;
+        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = self.instr;
         write!(f, "{} = {shape} {opcode}(", Name(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,
@@ -70,7 +74,33 @@ impl Display for InstrText<'_> {
             }
         }
         f.write_str(")")?;
-        self.attrs(f, attrs)
+        self.attrs(f, attrs)?;
+        if let Some(sharding) = sharding {
+            write!(f, ", sharding={sharding}")?;
+        }
+        write!(f, "{}", FrontendAttributes(frontend_attributes))?;
+        match attrs {
+            Attrs::CustomCall(CustomCall { backend_config, .. }) if !backend_config.is_empty() => {
+                write!(f, ", backend_config={}", Quoted(backend_config))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `, frontend_attributes={...}`, or nothing. A value that is a group in braces stands for itself.
+struct FrontendAttributes<'a>(&'a BTreeMap<String, String>);
+
+impl Display for FrontendAttributes<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let entries = self.0.iter().map(|(key, value)| match dict_length(value) {
+            Some(length) if length == value.len() => format!("{key}={value}"),
+            _ => format!("{key}={}", Quoted(value)),
+        });
+        write!(f, ", frontend_attributes={{{}}}", entries.collect::<Vec<_>>().join(","))
     }
 }
 
@@ -140,12 +170,13 @@ impl InstrText<'_> {
                 write!(f, ", condition={}, body={}", self.called(*condition), self.called(*body))
             }
             Attrs::TupleIndex(index) => write!(f, ", index={index}"),
-            Attrs::CustomCall(CustomCall { target, backend_config }) => {
+            // XLA prints the configuration last of all.
+            Attrs::CustomCall(CustomCall { target, side_effect, backend_config: _ }) => {
                 write!(f, ", custom_call_target={}", Quoted(target))?;
-                if !backend_config.is_empty() {
-                    write!(f, ", backend_config={}", Quoted(backend_config))?;
-                }
-                Ok(())
+                f.write_str(match side_effect {
+                    SideEffect::Absent => "",
+                    SideEffect::Present => ", custom_call_has_side_effect=true",
+                })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! From computations as they stand in the text to a module: callees first, every shape checked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{cursor::Mistake, lex::Spot};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
 pub(super) struct Parsed<'a> {
     pub name: String,
     pub aliases: Vec<Alias>,
+    pub frontend_attributes: BTreeMap<String, String>,
     pub entry: Option<CompId>,
     ids: HashMap<&'a str, CompId>,
     mentions: Vec<(&'a str, Spot)>,
@@ -90,7 +91,8 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    Ok(Module { name: parsed.name, computations, entry: rename(entry), aliases: parsed.aliases })
+    let Parsed { name, aliases, frontend_attributes, .. } = parsed;
+    Ok(Module { name, computations, entry: rename(entry), aliases, frontend_attributes })
 }
 
 fn check_shapes(

@@ -109,7 +109,8 @@ later {
   ROOT z = f32[] constant(-1e-06)
 }
 ";
-    let expect = "HloModule jit_f
+    let expect =
+        "HloModule jit_f, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"fsdp\"=2, \"tp\"=2]>}}
 
 later {
   x = f32[2,3] parameter(0)
@@ -117,7 +118,7 @@ later {
 }
 
 ENTRY main.1 {
-  x = f32[2,3] parameter(0)
+  x = f32[2,3] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
   c = f32[2,3] constant({{1, 2, 3}, {nan, inf, -inf}})
   d = f32[3,3] dot(x, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   k = pred[2] constant({true, false})
@@ -203,6 +204,29 @@ t.hlo:9: `f`: column 24: expected elements, found the mark of a constant left ou
   hint: print the module with its large constants
 t.hlo:10: `g`: column 11: expected a non-negative integer, found `-1`
 t.hlo:11: `h`: column 22: expected an element, found a string that is not closed",
+    );
+}
+
+#[test]
+fn wrong_annotations_are_named() {
+    check_error(
+        "  a = f32[4] parameter(0), sharding={manual}
+  b = f32[4] parameter(1), sharding={devices=[4]<=[2]}
+  c = f32[4] parameter(2), sharding={devices=[4]<=[4]T(1,0)}
+  d = f32[4] parameter(3), sharding={{replicated}, {{replicated}}}
+  e = f32[4] parameter(4), sharding={devices=[2,2]<=[4] last_tile_dims={manual}}
+  f = f32[4] parameter(5), frontend_attributes={a=\"1\",a=\"2\"}
+  g = f32[4] parameter(6), frontend_attributes={a=b}
+  h = f32[4] custom-call(), custom_call_target=\"x\", custom_call_has_side_effect=1
+",
+        "t.hlo:4: `a`: column 38: expected `replicated`, `maximal` or `devices`, found `manual`
+t.hlo:5: `b`: column 38: expected 4 devices in a sharding, found 2
+t.hlo:6: `c`: column 38: expected a permutation of 1 dimensions, found [1, 0]
+t.hlo:7: `d`: column 53: expected `replicated`, `maximal` or `devices`, found `{`
+t.hlo:8: `e`: column 57: expected `}`, found `last_tile_dims`
+t.hlo:9: `f`: column 55: frontend attribute `a` stands twice
+t.hlo:10: `g`: column 51: expected a string or a group in braces that is closed, found `b`
+t.hlo:11: `h`: column 81: expected true or false, found `1`",
     );
 }
 

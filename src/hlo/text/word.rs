@@ -58,6 +58,25 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
+/// The length of the group in braces that `text` starts with; braces in double quotes do not count. XLA's lexer takes
+/// such a group as it stands.
+pub(super) fn dict_length(text: &str) -> Option<usize> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !escaped => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        escaped = quoted && byte == b'\\' && !escaped;
+        if depth == 0 && !quoted {
+            return (byte == b'}').then_some(index + 1);
+        }
+    }
+    None
+}
+
 /// The string that stands between the quotes of `Quoted`; also reads absl's other escapes.
 pub(super) fn unescape(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());

@@ -1,0 +1,93 @@
+//! The attributes that partitioners read.
+
+use std::collections::BTreeMap;
+
+use super::{
+    cursor::{Cursor, Mistake},
+    lex::Kind,
+};
+use crate::hlo::{Devices, Sharding};
+
+impl Cursor<'_> {
+    /// `{replicated}`, `{devices=[2,4]<=[8]}`, or several in another pair of braces.
+    pub fn sharding(&mut self) -> Result<Sharding, Mistake> {
+        self.expect('{')?;
+        if self.kind() != Kind::Mark('{') {
+            return self.array_sharding();
+        }
+        let mut elements = Vec::new();
+        loop {
+            self.expect('{')?;
+            elements.push(self.array_sharding()?);
+            if self.accept('}') {
+                return Ok(Sharding::Tuple(elements));
+            }
+            self.expect(',')?;
+        }
+    }
+
+    /// What stands in braces, and the closing one.
+    fn array_sharding(&mut self) -> Result<Sharding, Mistake> {
+        let sharding = if self.accept_word("replicated") {
+            Sharding::Replicated
+        } else if self.accept_word("maximal") {
+            self.keyword("device")?;
+            self.expect('=')?;
+            Sharding::Maximal(self.int()?)
+        } else if self.kind() == Kind::Word("devices") {
+            self.tiling()?
+        } else {
+            return Err(self.unexpected("`replicated`, `maximal` or `devices`"));
+        };
+        self.expect('}')?;
+        Ok(sharding)
+    }
+
+    /// `devices=[4,1,2]<=[4,2]T(1,0) last_tile_dim_replicate`
+    fn tiling(&mut self) -> Result<Sharding, Mistake> {
+        let at = self.at();
+        self.keyword("devices")?;
+        self.expect('=')?;
+        let mut tiles = self.ints_in('[', ']')?;
+        let devices = if self.accept('<') { self.iota()? } else { self.listed()? };
+        let replicates = self.accept_word("last_tile_dim_replicate");
+        let replicas = if replicates { tiles.pop().unwrap_or(1) } else { 1 };
+        Sharding::tiled(tiles, replicas, devices).map_err(|message| Mistake::new(at, message))
+    }
+
+    /// `=[4,2]T(1,0)`
+    fn iota(&mut self) -> Result<Devices, Mistake> {
+        self.expect('=')?;
+        let reshape = self.ints_in('[', ']')?;
+        let transposed = self.accept_word("T");
+        let perm = if transposed { self.ints_in('(', ')')? } else { (0..reshape.len()).collect() };
+        Ok(Devices::Iota { reshape, perm })
+    }
+
+    /// `0,2,1,3`
+    fn listed(&mut self) -> Result<Devices, Mistake> {
+        let mut devices = vec![self.int()?];
+        while self.accept(',') {
+            devices.push(self.int()?);
+        }
+        Ok(Devices::Listed(devices))
+    }
+
+    /// `{name="value",name={value}}`
+    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Mistake> {
+        let mut attributes = BTreeMap::new();
+        self.list('{', '}', |cursor| {
+            let at = cursor.at();
+            let key = cursor.attr_name()?;
+            let value = match cursor.kind() {
+                Kind::Str(_) => cursor.string()?,
+                _ => cursor.dict()?.to_owned(),
+            };
+            match attributes.insert(key.to_owned(), value) {
+                None => Ok(()),
+                Some(_) => Err(Mistake::new(at, format!("frontend attribute `{key}` stands twice"))),
+            }
+        })?;
+        Ok(attributes)
+    }
+}
