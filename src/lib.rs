@@ -23,7 +23,7 @@
 //! # Layers
 //!
 //! A module uses only those below it; a test sees to it. From the bottom: [`base`]; [`hlo`], [`templates`] and, apart
-//! from these, [`pjrt`]; [`autodiff`], [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`];
+//! from these, [`pjrt`]; [`autodiff`], [`mesh`], [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`];
 //! [`cli`]. Only `cli` reads the environment, prints, or exits. Only `pjrt` and the file mapping in `weights` hold
 //! `unsafe` code.
 //!
@@ -47,6 +47,8 @@ pub mod hlo;
 pub mod templates;
 
 pub mod autodiff;
+
+pub mod mesh;
 
 pub mod pjrt;
 

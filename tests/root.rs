@@ -2,6 +2,7 @@
 
 mod autodiff;
 mod bad_input;
+mod mesh;
 mod parity;
 mod runs;
 mod smollm2;

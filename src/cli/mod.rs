@@ -23,6 +23,8 @@ mod generate;
 
 mod dump;
 
+mod mesh;
+
 mod plugin;
 
 use std::{
@@ -55,6 +57,10 @@ enum Command {
     Generate(generate::Generate),
     /// Show the module of a step
     Dump(dump::Dump),
+    /// Find what is wrong with a mesh config
+    Check(mesh::Check),
+    /// Show how tensors lie on a mesh, and which line decided that
+    Explain(mesh::Explain),
     /// The store of plugins
     #[command(subcommand)]
     Plugin(plugin::Plugin),
@@ -140,6 +146,8 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Dump(dump) => dump.run(env),
+        Command::Check(check) => check.run(env),
+        Command::Explain(explain) => explain.run(env),
         Command::Plugin(plugin) => plugin.run(env),
     }
 }
@@ -243,6 +251,27 @@ mod tests {
             &["plugin", "install", "cudaa"],
             "error: plugin: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
         );
+    }
+
+    #[test]
+    fn a_mesh_is_checked_and_explained_without_a_plugin() {
+        let mesh = concat!(env!("CARGO_MANIFEST_DIR"), "/mesh-configs/fsdp8.toml");
+        let ran = hloom(&["check", mesh, "--model", "tiny", "--target", "cpu:8", "--json"]);
+        let object: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((ran.code, ran.err.as_str(), &object["problems"]), (0, "", &serde_json::json!([])));
+        let expect = serde_json::json!({"base": 69792, "adapters": 40448, "optimizer": 80900});
+        assert_eq!(object["device_bytes"], expect);
+        let ran = hloom(&["check", mesh, "--model", "tiny", "--target", "cpu:2x2"]);
+        assert_eq!(ran.code, 1);
+        assert!(
+            ran.out.starts_with("error[device-count]: ") && ran.out.ends_with("\n2 problems\n"),
+            "{}",
+            ran.out
+        );
+        let ran = hloom(&["explain", mesh, "--model", "tiny", "norm"]);
+        let expect = "model.norm.weight  f32[64]\n  shard f32[8], 32 bytes on each device\n";
+        assert!(ran.code == 0 && ran.out.starts_with(expect), "{}", ran.out);
+        assert_eq!(hloom(&["explain", mesh, "--model", "tiny", "nothing"]).code, 2);
     }
 
     #[test]

@@ -36,6 +36,24 @@ impl Spelled for Target {
     }
 }
 
+/// The number of devices of a target, whatever it is: 8 of `cpu:8`, 32 of `mi300x:4x8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceCount(pub usize);
+
+impl Spelled for DeviceCount {
+    fn read(text: &str) -> Result<Self, String> {
+        let (name, sizes) = text.split_once(':').unwrap_or((text, "1"));
+        let product = sizes.split('x').map(|size| size.parse().ok().filter(|&size: &usize| size > 0));
+        let product = product.reduce(|a, b| a?.checked_mul(b?)).flatten().filter(|&count| count <= 1 << 20);
+        match product {
+            Some(count) if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                Ok(Self(count))
+            }
+            _ => Err(format!("expected a target such as `cpu:8` or `mi300x:4x8`, found: {text}")),
+        }
+    }
+}
+
 impl Spelled for DType {
     fn read(text: &str) -> Result<Self, String> {
         const NAMES: [&str; 2] = ["float32", "bfloat16"];
@@ -121,6 +139,8 @@ mod tests {
     fn words_mean_what_they_say() {
         check("linear", Ok(ScheduleKind::Linear));
         check("bfloat16", Ok(DType::BF16));
+        check("mi300x:4x8", Ok(DeviceCount(32)));
+        check("cpu", Ok(DeviceCount(1)));
         check("all-linear", Ok(Targets::AllLinear));
         check("re:.*proj", Ok(Targets::Regex(".*proj".into())));
         check("q_proj, v_proj", Ok(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
@@ -129,6 +149,10 @@ mod tests {
     #[test]
     fn other_words_are_met_with_what_would_be_right() {
         check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
+        check::<DeviceCount>(
+            "cpu:4x",
+            Err("expected a target such as `cpu:8` or `mi300x:4x8`, found: cpu:4x"),
+        );
         check::<Target>("metal", Err("unknown target: metal (targets are: cpu, cuda, rocm, tpu)"));
         check::<DType>(
             "float23",

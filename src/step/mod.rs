@@ -8,7 +8,9 @@ mod build;
 mod passes;
 mod slots;
 mod stack;
+mod tensors;
 mod update;
 
 pub use build::{Program, StepError, StepSpec, build};
 pub use slots::{Role, Slot, StepProgram};
+pub use tensors::{TensorSpec, tensors};

@@ -1,0 +1,253 @@
+//! `hloom check` and `hloom explain`: what a mesh config means for a model, without a plugin.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Answer, Env, Failure, plan, render,
+    resources::config,
+    settings::Settings,
+    words::{DeviceCount, Word},
+    write_json, wrong,
+};
+use crate::{
+    base::DType,
+    mesh::{self, Assigned, Plan, Replicated, Report, short},
+    model::Targets,
+    step::{self, TensorSpec},
+    train::TrainError,
+};
+
+/// What decides the tensors and the devices they lie on.
+#[derive(clap::Args, Debug)]
+struct MeshArgs {
+    /// The mesh config
+    #[arg(value_name = "MESH")]
+    mesh: PathBuf,
+    /// A built-in model, a Hugging Face folder or a GGUF file
+    #[arg(long, value_name = "NAME|DIR")]
+    model: String,
+    /// How many devices, as a target: cpu:8, mi300x:4x8, v5e:2x4 [default: what the mesh makes]
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Word<DeviceCount>>,
+    /// Sequences of a batch [default: one for each device, at least 4]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Tokens of a sequence [default: 512]
+    #[arg(long, value_name = "N")]
+    seq: Option<usize>,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
+    /// The rank of the adapters [default: 8]
+    #[arg(long, value_name = "N")]
+    rank: Option<usize>,
+    /// Which linears are adapted [default: all-linear]
+    #[arg(long, value_name = "NAMES")]
+    targets: Option<Word<Targets>>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Find everything that is wrong with a mesh config, and show what each device would hold. Needs no plugin.
+#[derive(clap::Args, Debug)]
+pub struct Check {
+    #[command(flatten)]
+    args: MeshArgs,
+}
+
+/// Show how tensors lie on a mesh, and which line decided that.
+#[derive(clap::Args, Debug)]
+pub struct Explain {
+    #[command(flatten)]
+    args: MeshArgs,
+    /// Which tensors, such as 'layers.*.self_attn.k_proj'; `*` stands for any text
+    #[arg(value_name = "PARAM")]
+    param: String,
+}
+
+impl MeshArgs {
+    fn report(self) -> Result<Report, TrainError> {
+        let Self { mesh, model, target, batch, seq, dtype, rank, targets, .. } = self;
+        let loaded = mesh::load(&mesh).map_err(|source| unreadable(&mesh, source))?;
+        let devices = target.map(|word| word.0.0);
+        let written = loaded.config.axes.iter().map(|axis| match axis.size {
+            mesh::Size::Fixed(size) => size,
+            mesh::Size::Rest => 1,
+        });
+        let written = written.fold(1, usize::saturating_mul);
+        let batch = batch.or(Some(devices.unwrap_or(written).clamp(4, 1 << 16)));
+        let settings = Settings { batch, seq, dtype, rank, targets, ..Settings::default() };
+        let plan::Shape { batch, seq } = plan::shape(&settings, plan::Use::OwnData)?;
+        let config = config(&model)?;
+        let lora = plan::resolve_lora(&plan::lora(&settings), &config)?;
+        let dtype = plan::dtype(settings.dtype.as_ref());
+        let tensors = step::tensors(&TensorSpec { config: &config, lora: &lora, dtype, batch, seq });
+        Ok(mesh::check(&loaded, &tensors, devices))
+    }
+}
+
+fn unreadable(path: &Path, source: io::Error) -> TrainError {
+    TrainError::Io { action: "read", path: path.to_owned(), source }
+}
+
+impl Check {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let json = self.args.json;
+        let report = self.args.report()?;
+        if json {
+            write_json(&mut *env.out, &check_json(&report))?;
+        } else {
+            env.out.write_all(check_text(&report).as_bytes())?;
+        }
+        Ok(report.problems.is_empty().into())
+    }
+}
+
+impl Explain {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        let Self { args, param } = self;
+        let json = args.json;
+        let report = args.report()?;
+        for problem in &report.problems {
+            writeln!(env.err, "{problem}")?;
+        }
+        let found = report.plan.as_ref().map(|plan| mesh::find(plan, &param)).unwrap_or_default();
+        if found.is_empty() && report.plan.is_some() {
+            let hint = "'*' shows every tensor; the layers are stacked, so write `*` for the layer";
+            return Err(wrong("PARAM", format!("matches no tensor: {param}"), hint));
+        }
+        if json {
+            let tensors: Vec<Value> = found.iter().map(|assigned| tensor_json(assigned)).collect();
+            write_json(&mut *env.out, &json!({ "problems": problems_json(&report), "tensors": tensors }))?;
+        } else if let Some(plan) = &report.plan {
+            let texts: Vec<String> =
+                found.iter().map(|assigned| mesh::explain(assigned, &plan.mesh)).collect();
+            env.out.write_all(texts.join("\n").as_bytes())?;
+        }
+        Ok(report.problems.is_empty().into())
+    }
+}
+
+fn check_text(report: &Report) -> String {
+    let mut text = String::new();
+    let mut add = |line: String| text.push_str(&(line + "\n"));
+    report.problems.iter().for_each(|problem| add(problem.to_string()));
+    for mesh::Note { place, message, device_bytes } in &report.notes {
+        let cost = match device_bytes {
+            0 => String::new(),
+            bytes => format!(" ({} a device more)", render::bytes(*bytes)),
+        };
+        add(format!("note: {place}: {message}{cost}"));
+    }
+    if let Some(plan) = &report.plan {
+        if !(report.problems.is_empty() && report.notes.is_empty()) {
+            add(String::new());
+        }
+        table(plan).into_iter().for_each(&mut add);
+    }
+    let found = match report.problems.len() {
+        0 => "no problems".to_owned(),
+        several => render::count(several, "problem", "problems"),
+    };
+    add(format!("\n{found}"));
+    text
+}
+
+fn table(plan: &Plan) -> Vec<String> {
+    let mesh::DeviceBytes { base, adapters, optimizer } = plan.device_bytes();
+    let devices = render::count(plan.mesh.devices(), "device", "devices");
+    let mut lines = vec![format!("mesh        {} = {devices}, {}", plan.mesh, plan.partitioner.name())];
+    for (name, count) in [("base", base), ("adapters", adapters), ("optimizer", optimizer)] {
+        lines.push(format!("{name:<12}{count:>16} bytes a device  {:>9}", render::bytes(count)));
+    }
+    for Replicated { group, axes, copies, tensors, bytes, extra_bytes } in plan.replicated() {
+        let names: Vec<&str> = tensors.iter().take(2).map(|name| short(name)).collect();
+        let more = match tensors.len().saturating_sub(2) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        lines.push(format!(
+            "replicated  {copies} copies along {}: {} a device, {} of it extra: {} {}{more}",
+            axes.join(", "),
+            render::bytes(bytes),
+            render::bytes(extra_bytes),
+            group_name(group),
+            names.join(", "),
+        ));
+    }
+    lines
+}
+
+fn group_name(group: mesh::Group) -> &'static str {
+    match group {
+        mesh::Group::Base => "base",
+        mesh::Group::Adapter => "adapters",
+        mesh::Group::Optimizer => "optimizer",
+        mesh::Group::Activation => "activation",
+        mesh::Group::Batch => "batch",
+    }
+}
+
+fn problems_json(report: &Report) -> Vec<Value> {
+    let problem = |problem: &mesh::Problem| {
+        let finding = &problem.finding;
+        json!({
+            "code": problem.code.name(),
+            "file": finding.place.file,
+            "line": finding.place.line,
+            "item": finding.place.item,
+            "message": finding.message,
+            "hint": finding.hint,
+        })
+    };
+    report.problems.iter().map(problem).collect()
+}
+
+fn check_json(report: &Report) -> Value {
+    let notes = report.notes.iter().map(|mesh::Note { place, message, device_bytes }| {
+        json!({"file": place.file, "line": place.line, "message": message, "device_bytes": device_bytes})
+    });
+    let mut object = json!({
+        "problems": problems_json(report),
+        "notes": notes.collect::<Vec<_>>(),
+        "device_bytes": null,
+        "replicated": [],
+    });
+    if let Some(plan) = &report.plan {
+        let mesh::DeviceBytes { base, adapters, optimizer } = plan.device_bytes();
+        object["devices"] = json!(plan.mesh.devices());
+        object["device_bytes"] = json!({"base": base, "adapters": adapters, "optimizer": optimizer});
+        let replicated = plan.replicated().into_iter().map(|entry| {
+            json!({
+                "group": group_name(entry.group), "axes": entry.axes, "copies": entry.copies,
+                "tensors": entry.tensors, "bytes": entry.bytes, "extra_bytes": entry.extra_bytes,
+            })
+        });
+        object["replicated"] = replicated.collect();
+    }
+    object
+}
+
+fn tensor_json(assigned: &Assigned) -> Value {
+    let dims = assigned.splits.iter().map(|split| {
+        json!({
+            "dim": split.dim.name(), "size": split.size, "shard": split.shard(), "axes": split.axes,
+            "file": split.place.as_ref().map(|place| &place.file),
+            "line": split.place.as_ref().and_then(|place| place.line),
+        })
+    });
+    json!({
+        "name": assigned.tensor.name,
+        "group": group_name(assigned.tensor.group),
+        "dtype": assigned.tensor.dtype.name(),
+        "dims": dims.collect::<Vec<_>>(),
+        "shard": assigned.shard_shape().to_string(),
+        "shard_bytes": assigned.shard_bytes(),
+    })
+}

@@ -1,0 +1,168 @@
+use super::{Choice, Mesh, Policy, Rules};
+use crate::base::{ArrayShape, DType, Dim, Place};
+
+/// What a tensor is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// The frozen parameters.
+    Base,
+    /// The trained factors.
+    Adapter,
+    /// What the optimizer keeps.
+    Optimizer,
+    /// A value of the computation.
+    Activation,
+    /// An array of the batch.
+    Batch,
+}
+
+/// Which rules a tensor goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Use {
+    /// Those of `[store]` and the overrides.
+    Store,
+    /// Those of `[compute]`.
+    Compute,
+}
+
+/// A tensor to lay on a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// As Hugging Face names it; `*` stands for the layer where the layers are stacked.
+    pub name: String,
+    /// The base parameter that an adapter, or its optimizer state, belongs to: overrides of that one hold for it too.
+    pub follows: Option<String>,
+    /// What it is part of.
+    pub group: Group,
+    /// Named dimensions with their sizes, outermost first; no name stands twice.
+    pub dims: Vec<(Dim, usize)>,
+    /// Element type.
+    pub dtype: DType,
+    /// Which rules it goes by.
+    pub used: Use,
+}
+
+impl Tensor {
+    /// The base parameter that overrides go by.
+    pub fn param(&self) -> &str {
+        self.follows.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Whether one of its dimensions has this name.
+    pub fn has(&self, dim: Dim) -> bool {
+        self.dims.iter().any(|&(name, _)| name == dim)
+    }
+
+    /// Element type and sizes of the whole.
+    pub fn shape(&self) -> ArrayShape {
+        ArrayShape::new(self.dtype, self.dims.iter().map(|&(_, size)| size).collect::<Vec<_>>())
+    }
+}
+
+/// Why a rule could not be followed as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// An axis splits an outer dimension of the tensor already, and was taken off this one.
+    Conflict {
+        /// The axis.
+        axis: String,
+        /// The outer dimension.
+        outer: Dim,
+    },
+    /// The size is not a multiple of the number of shards.
+    Indivisible {
+        /// The axes that the rule names.
+        axes: Vec<String>,
+    },
+}
+
+/// How a dimension of a tensor is split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The dimension.
+    pub dim: Dim,
+    /// Its size.
+    pub size: usize,
+    /// The axes that split it, major to minor; none leaves it whole.
+    pub axes: Vec<String>,
+    /// The number of shards.
+    pub parts: usize,
+    /// The line that decided it; `None` where no rule is about the dimension.
+    pub place: Option<Place>,
+    /// Where the rule could not be followed; the policy says whether that is a problem.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Split {
+    /// The size of a shard; the last ones are filled up to it.
+    pub fn shard(&self) -> usize {
+        self.size.div_ceil(self.parts)
+    }
+}
+
+/// A tensor as it lies on a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// Its dimensions, outermost first.
+    pub splits: Vec<Split>,
+}
+
+impl Assigned {
+    /// Element type and sizes of a shard.
+    pub fn shard_shape(&self) -> ArrayShape {
+        ArrayShape::new(self.tensor.dtype, self.splits.iter().map(Split::shard).collect::<Vec<_>>())
+    }
+
+    /// Bytes that each device holds.
+    pub fn shard_bytes(&self) -> u64 {
+        self.shard_shape().bytes() as u64
+    }
+
+    /// Into how many shards it is split.
+    pub fn parts(&self) -> usize {
+        self.splits.iter().map(|split| split.parts).product()
+    }
+
+    /// The axes of more than one device along which every device holds the same, in the order of the mesh.
+    pub fn replicated_over<'m>(&self, mesh: &'m Mesh) -> Vec<&'m str> {
+        let splits = |name: &str| self.splits.iter().any(|split| split.axes.iter().any(|axis| axis == name));
+        let axes = mesh.axes().iter().filter(|axis| axis.size > 1 && !splits(&axis.name));
+        axes.map(|axis| axis.name.as_str()).collect()
+    }
+
+    /// Bytes of a device that would not be there if the tensor had one copy only, spread over all devices.
+    pub fn replicated_bytes(&self, mesh: &Mesh) -> u64 {
+        let copies = mesh.devices() / self.parts().max(1);
+        let bytes = self.shard_bytes();
+        bytes - bytes / copies.max(1) as u64
+    }
+}
+
+/// Lays a tensor on a mesh. Where a rule cannot be followed, the outer dimension keeps an axis, and an indivisible one is
+/// padded if the policy says so, else left whole.
+pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> Assigned {
+    let mut splits: Vec<Split> = vec![];
+    for &(dim, size) in &tensor.dims {
+        let rule = rules.find(tensor, dim);
+        let mut troubles = vec![];
+        let mut axes = rule.map(|rule| rule.axes.clone()).unwrap_or_default();
+        axes.retain(|axis| match splits.iter().find(|outer| outer.axes.contains(axis)) {
+            Some(outer) => {
+                troubles.push(Trouble::Conflict { axis: axis.clone(), outer: outer.dim });
+                false
+            }
+            None => true,
+        });
+        if !size.is_multiple_of(mesh.parts(&axes)) {
+            troubles.push(Trouble::Indivisible { axes: axes.clone() });
+            if policy.indivisible != Choice::Pad {
+                axes.clear();
+            }
+        }
+        let parts = mesh.parts(&axes);
+        splits.push(Split { dim, size, axes, parts, place: rule.map(|rule| rule.place.clone()), troubles });
+    }
+    Assigned { tensor: tensor.clone(), splits }
+}

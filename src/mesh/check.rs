@@ -1,0 +1,265 @@
+use super::{
+    Assigned, Choice, Code, Group, Loaded, Mesh, Partitioner, Policy, Problem, Rules, Split, Tensor, Trouble,
+    Use, assign,
+    grid::{alternatives, divisors},
+    short,
+};
+use crate::base::{Dim, Place};
+
+/// Everything that is wrong with a mesh config, and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Every problem: those of the files, of the mesh, of the rules, of the tensors.
+    pub problems: Vec<Problem>,
+    /// What the policy lets pass, and what that costs.
+    pub notes: Vec<Note>,
+    /// Every tensor on the mesh; `None` if the sizes of the mesh are unknown. Only without problems is it good to use.
+    pub plan: Option<Plan>,
+}
+
+/// What a rule would have it otherwise, but for the policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The line of the rule.
+    pub place: Place,
+    /// What is done instead.
+    pub message: String,
+    /// What it costs at rest on each device.
+    pub device_bytes: u64,
+}
+
+/// Every tensor on a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Which partitioner goes by it.
+    pub partitioner: Partitioner,
+    /// The tensors, in the order in which they were given.
+    pub tensors: Vec<Assigned>,
+    rules: Rules,
+    policy: Policy,
+}
+
+/// Bytes that each device holds at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBytes {
+    /// Of frozen parameters.
+    pub base: u64,
+    /// Of trained factors.
+    pub adapters: u64,
+    /// Of what the optimizer keeps.
+    pub optimizer: u64,
+}
+
+/// What lies at rest on several devices alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicated {
+    /// What it is part of.
+    pub group: Group,
+    /// The axes along which every device holds the same.
+    pub axes: Vec<String>,
+    /// How many devices hold the same.
+    pub copies: usize,
+    /// The tensors.
+    pub tensors: Vec<String>,
+    /// Bytes that each device holds of them.
+    pub bytes: u64,
+    /// How many of those would not be there if each tensor had one copy only, spread over all devices.
+    pub extra_bytes: u64,
+}
+
+impl Plan {
+    /// The tensor of this name.
+    pub fn find(&self, name: &str) -> Option<&Assigned> {
+        self.tensors.iter().find(|assigned| assigned.tensor.name == name)
+    }
+
+    /// Another tensor on the same mesh by the same rules, such as a weight in computation.
+    pub fn assign(&self, tensor: &Tensor) -> Assigned {
+        assign(&self.mesh, &self.rules, &self.policy, tensor)
+    }
+
+    /// Bytes that each device holds at rest.
+    pub fn device_bytes(&self) -> DeviceBytes {
+        let of = |group| {
+            let tensors = self.stored().filter(|assigned| assigned.tensor.group == group);
+            tensors.map(Assigned::shard_bytes).fold(0, u64::saturating_add)
+        };
+        DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
+    }
+
+    /// What lies at rest on several devices alike, by group and axes.
+    pub fn replicated(&self) -> Vec<Replicated> {
+        let mut found: Vec<Replicated> = vec![];
+        for assigned in self.stored() {
+            let axes = assigned.replicated_over(&self.mesh);
+            if axes.is_empty() {
+                continue;
+            }
+            let (group, name) = (assigned.tensor.group, assigned.tensor.name.clone());
+            let (bytes, extra_bytes) = (assigned.shard_bytes(), assigned.replicated_bytes(&self.mesh));
+            match found.iter_mut().find(|entry| entry.group == group && entry.axes == axes) {
+                Some(entry) => {
+                    entry.tensors.push(name);
+                    entry.bytes = entry.bytes.saturating_add(bytes);
+                    entry.extra_bytes = entry.extra_bytes.saturating_add(extra_bytes);
+                }
+                None => {
+                    let axes: Vec<String> = axes.into_iter().map(str::to_owned).collect();
+                    let copies = self.mesh.parts(&axes);
+                    found.push(Replicated { group, axes, copies, tensors: vec![name], bytes, extra_bytes });
+                }
+            }
+        }
+        found
+    }
+
+    fn stored(&self) -> impl Iterator<Item = &Assigned> {
+        self.tensors.iter().filter(|assigned| assigned.tensor.used == Use::Store)
+    }
+}
+
+/// Lays `tensors` on the mesh of a config with `devices` devices (`None`: as many as its sizes say), and finds everything
+/// that is wrong.
+pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Report {
+    let Loaded { config, problems } = loaded;
+    let mut problems = problems.clone();
+    let mesh = Mesh::resolve(config, devices, &mut problems);
+    let rules = Rules::new(config, tensors, &mut problems);
+    let Some(mesh) = mesh else { return Report { problems, notes: vec![], plan: None } };
+    let tensors: Vec<Assigned> = tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
+    let mut report = Report { problems, notes: vec![], plan: None };
+    for case in cases(&tensors) {
+        case.report(&mesh, &config.policy, &mut report);
+    }
+    for axis in &config.axes {
+        let Some(size) = mesh.axis(&axis.name).map(|axis| axis.size).filter(|&size| size > 1) else {
+            continue;
+        };
+        let asks = |split: &Split| {
+            let conflicts = split.troubles.iter().any(|trouble| match trouble {
+                Trouble::Conflict { axis: name, .. } => *name == axis.name,
+                Trouble::Indivisible { axes } => axes.contains(&axis.name),
+            });
+            conflicts || split.axes.contains(&axis.name)
+        };
+        if tensors.iter().flat_map(|assigned| &assigned.splits).any(asks) {
+            continue;
+        }
+        let message = format!("splits nothing: {size} groups of devices would do the same work");
+        if config.policy.unused_axis == Choice::Error {
+            let hint = match rules.names(&axis.name) {
+                Some(place) => format!("the rule is about no tensor: {place}"),
+                None => format!("write `{}` in [store] or [compute], or give it the size 1", axis.name),
+            };
+            report.problems.push(Problem::new(Code::UnusedAxis, axis.place.clone(), message).with_hint(hint));
+        } else {
+            report.notes.push(Note { place: axis.place.clone(), message, device_bytes: 0 });
+        }
+    }
+    report.plan = Some(Plan { mesh, partitioner: config.partitioner, tensors, rules, policy: config.policy });
+    report
+}
+
+/// A rule that cannot be followed, with all the tensors it hits in the same way.
+struct Case<'a> {
+    place: &'a Place,
+    dim: Dim,
+    size: usize,
+    trouble: &'a Trouble,
+    hit: Vec<&'a Assigned>,
+}
+
+fn cases(tensors: &[Assigned]) -> Vec<Case<'_>> {
+    let mut cases: Vec<Case<'_>> = vec![];
+    for assigned in tensors {
+        for Split { dim, size, place, troubles, .. } in &assigned.splits {
+            for (trouble, place) in troubles.iter().filter_map(|trouble| Some((trouble, place.as_ref()?))) {
+                let same = |case: &&mut Case<'_>| {
+                    (case.place, case.dim, case.size, case.trouble) == (place, *dim, *size, trouble)
+                };
+                match cases.iter_mut().find(same) {
+                    Some(case) => case.hit.push(assigned),
+                    None => cases.push(Case { place, dim: *dim, size: *size, trouble, hit: vec![assigned] }),
+                }
+            }
+        }
+    }
+    cases
+}
+
+impl Case<'_> {
+    fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut Report) {
+        let Self { place, dim, size, trouble, .. } = self;
+        let tensors = self.tensors();
+        let place = (*place).clone();
+        let (choice, code, message, hint, lost) = match trouble {
+            Trouble::Conflict { axis, outer } => {
+                let message = format!(
+                    "axis {} splits {outer} already and cannot split {dim} too: {tensors}",
+                    named(mesh, axis)
+                );
+                let hint = format!(
+                    "leave one of the two whole with \"none\", by an [[override]] if only for these tensors, or set \
+                     `axis_conflict = \"replicate\"` under [policy] to leave {dim} whole"
+                );
+                let parts = mesh.parts(std::slice::from_ref(axis));
+                (policy.axis_conflict, Code::AxisConflict, message, hint, parts)
+            }
+            Trouble::Indivisible { axes } => {
+                let parts = mesh.parts(axes);
+                let over: Vec<String> = axes.iter().map(|axis| named(mesh, axis)).collect();
+                let over = over.join(" x ");
+                let message = format!("{dim} of {size} cannot be split over {over}: {tensors}");
+                if *dim == Dim::Batch {
+                    let hint = format!("take a batch of {}, {}, {} ...", parts, 2 * parts, 3 * parts);
+                    (policy.indivisible, Code::BatchIndivisible, message, hint, parts)
+                } else {
+                    let works = alternatives(divisors(*size, mesh.devices()));
+                    let hint = format!(
+                        "it can be split into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
+                         `\"pad\"` under [policy]"
+                    );
+                    (policy.indivisible, Code::Indivisible, message, hint, parts)
+                }
+            }
+        };
+        let stored = self.hit.iter().filter(|assigned| assigned.tensor.used == Use::Store);
+        let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
+        match choice {
+            Choice::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),
+            Choice::Replicate => {
+                let device_bytes = bytes - bytes / lost.max(1) as u64;
+                report.notes.push(Note {
+                    place,
+                    message: format!("stays whole, for {message}"),
+                    device_bytes,
+                });
+            }
+            Choice::Pad => {
+                let shard = size.div_ceil(lost.max(1));
+                let filled = (shard * lost - size) as u128;
+                let device_bytes = u128::from(bytes) * filled / (shard * lost).max(1) as u128;
+                let message = format!("is filled up to {}, for {message}", shard * lost);
+                report.notes.push(Note { place, message, device_bytes: device_bytes as u64 });
+            }
+        }
+    }
+
+    /// The first few tensors hit.
+    fn tensors(&self) -> String {
+        const SHOWN: usize = 3;
+        let names: Vec<&str> = self.hit.iter().map(|assigned| short(&assigned.tensor.name)).collect();
+        match names.len() {
+            0..=SHOWN => names.join(", "),
+            more => format!("{} and {} more", names[..SHOWN].join(", "), more - SHOWN),
+        }
+    }
+}
+
+/// `tensor (2)`.
+fn named(mesh: &Mesh, axis: &str) -> String {
+    let size = mesh.axis(axis).map_or(1, |axis| axis.size);
+    format!("{axis} ({size})")
+}

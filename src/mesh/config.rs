@@ -1,0 +1,113 @@
+use crate::base::{Dim, Place};
+
+/// What mesh files say, the extended ones first; every entry with the line that decided it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshConfig {
+    /// The whole mesh: the last `[mesh]`, or the file without one.
+    pub place: Place,
+    /// Its axes in the order of devices, slowest first.
+    pub axes: Vec<Axis>,
+    /// How tensors lie at rest, one rule for a dimension.
+    pub store: Vec<Rule>,
+    /// How values lie in computation, one rule for a dimension.
+    pub compute: Vec<Rule>,
+    /// What holds for some parameters at rest instead; later ones win.
+    pub overrides: Vec<Override>,
+    /// What to do where rules cannot be followed.
+    pub policy: Policy,
+    /// Which of XLA's partitioners goes by the annotations.
+    pub partitioner: Partitioner,
+}
+
+/// An axis as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// An identifier.
+    pub name: String,
+    /// How many devices it has.
+    pub size: Size,
+    /// Its line.
+    pub place: Place,
+}
+
+/// The size of an axis as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// At least one.
+    Fixed(usize),
+    /// What the other axes leave of the devices.
+    Rest,
+}
+
+/// Which axes split a dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The dimension.
+    pub dim: Dim,
+    /// The names of the axes, major to minor; none leaves it whole.
+    pub axes: Vec<String>,
+    /// Its line.
+    pub place: Place,
+}
+
+/// Rules that hold for some parameters at rest, and for the adapters on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Which parameters, as [`matches`](super::matches) reads it.
+    pub param: String,
+    /// The line of `param`.
+    pub place: Place,
+    /// One rule for a dimension.
+    pub rules: Vec<Rule>,
+}
+
+/// What is done where a rule cannot be followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// It is a problem.
+    #[default]
+    Error,
+    /// The dimension stays whole.
+    Replicate,
+    /// The last shards are filled up.
+    Pad,
+}
+
+/// What is done where rules cannot be followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Where a size is not a multiple of what it is split into.
+    pub indivisible: Choice,
+    /// Where an axis would split two dimensions of a tensor; never [`Choice::Pad`].
+    pub axis_conflict: Choice,
+    /// Where an axis splits nothing; never [`Choice::Pad`].
+    pub unused_axis: Choice,
+}
+
+/// One of XLA's partitioners; a module carries the annotations of both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partitioner {
+    /// The older one, which goes by `sharding={...}`.
+    #[default]
+    Gspmd,
+    /// The newer one, which goes by frontend attributes.
+    Shardy,
+}
+
+impl Partitioner {
+    /// The spelling in mesh files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gspmd => "gspmd",
+            Self::Shardy => "shardy",
+        }
+    }
+}
+
+/// Puts `later` in the place of the entry that is about the same, or at the end.
+pub(super) fn put<T>(entries: &mut Vec<T>, later: T, same: impl Fn(&T, &T) -> bool) {
+    match entries.iter_mut().find(|entry| same(entry, &later)) {
+        Some(entry) => *entry = later,
+        None => entries.push(later),
+    }
+}

@@ -1,0 +1,30 @@
+//! Layer 2: how tensors lie on a mesh of devices.
+//!
+//! A mesh config is a TOML file. It names the axes of the mesh and says which of them split which named dimension: at
+//! rest (`[store]`: parameters, adapters, optimizer state) and in computation (`[compute]`: batches, activations).
+//! Nothing here knows a model or a plugin: the caller gives the tensors and the number of devices.
+
+mod config;
+mod problem;
+mod read;
+
+mod grid;
+mod names;
+mod rules;
+
+mod assign;
+mod check;
+mod explain;
+
+#[cfg(test)]
+mod tests;
+
+pub use assign::{Assigned, Group, Split, Tensor, Trouble, Use, assign};
+pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
+pub use config::{Axis, Choice, MeshConfig, Override, Partitioner, Policy, Rule, Size};
+pub use explain::{explain, find};
+pub use grid::{Mesh, MeshAxis};
+pub use names::{matches, short};
+pub use problem::{Code, Problem};
+pub use read::{Loaded, load};
+pub use rules::Rules;

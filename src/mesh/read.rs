@@ -1,0 +1,348 @@
+//! Mesh files: TOML, with the line of every entry.
+
+use std::{
+    fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    Axis, Choice, Code, MeshConfig, Override, Partitioner, Policy, Problem, Rule, Size, config::put,
+    names::did_you_mean,
+};
+use crate::base::{Dim, Place};
+
+/// A mesh file with those it extends, as far as they could be understood.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What they say.
+    pub config: MeshConfig,
+    /// What is wrong with the files themselves.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a mesh file and those it extends. Places name files as `path` does.
+///
+/// # Errors
+/// If the file cannot be read; everything else is one of the problems.
+pub fn load(path: &Path) -> io::Result<Loaded> {
+    let text = fs::read_to_string(path)?;
+    let config = MeshConfig {
+        place: Place::file(path.display().to_string()),
+        axes: vec![],
+        store: vec![],
+        compute: vec![],
+        overrides: vec![],
+        policy: Policy::default(),
+        partitioner: Partitioner::default(),
+    };
+    let mut loaded = Loaded { config, problems: vec![] };
+    let mut meshes = 0;
+    read(path, &text, &mut vec![], &mut meshes, &mut loaded);
+    if meshes == 0 {
+        let problem =
+            Problem::new(Code::NoMesh, loaded.config.place.clone(), "expected a table [mesh], found none");
+        loaded.problems.push(problem.with_hint("for example `[mesh]` and below it `fsdp = 8`"));
+    }
+    Ok(loaded)
+}
+
+type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
+
+/// Reads one file over what `loaded` holds. `above` are the files that led here, outermost first.
+fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, loaded: &mut Loaded) {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let table = table.into_inner();
+    let file = path.display().to_string();
+    if let Some(value) = table.get("extends") {
+        let place = line(&file, text, value.span()).at("extends");
+        above.push(path.to_owned());
+        extend(path, value, place, above, meshes, loaded);
+        above.pop();
+    }
+    let Loaded { config, problems } = loaded;
+    let mut reader = Reader { file, text, problems };
+    for error in errors {
+        reader.syntax(&error);
+    }
+    *meshes += usize::from(table.contains_key("mesh"));
+    reader.top(&table, config);
+}
+
+fn extend(
+    path: &Path,
+    value: Value<'_, '_>,
+    place: Place,
+    above: &mut Vec<PathBuf>,
+    meshes: &mut usize,
+    loaded: &mut Loaded,
+) {
+    let mut complain = |code, message, hint: &str| {
+        loaded.problems.push(Problem::new(code, place.clone(), message).with_hint(hint));
+    };
+    let Some(name) = value.get_ref().as_str() else {
+        let message = format!("expected the name of a file, found: {}", found(value.get_ref()));
+        return complain(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
+    };
+    let next = path.parent().unwrap_or(Path::new("")).join(name);
+    let same = |a: &Path| match (a.canonicalize(), next.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == next,
+    };
+    if let Some(start) = above.iter().position(|file| same(file)) {
+        let files = above[start..].iter().chain([&above[start]]);
+        let circle: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        let message = format!("the files extend one another in a circle: {}", circle.join(" -> "));
+        return complain(Code::ExtendsCircle, message, "leave out one `extends`");
+    }
+    match fs::read_to_string(&next) {
+        Ok(text) => read(&next, &text, above, meshes, loaded),
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", next.display());
+            complain(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
+        }
+    }
+}
+
+/// The line of `file` where `span` begins.
+fn line(file: &str, text: &str, span: Range<usize>) -> Place {
+    let before = text.get(..span.start).unwrap_or_default();
+    Place::line(file, 1 + before.matches('\n').count())
+}
+
+/// A value as it is shown in messages.
+fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("{text:?}"),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(_) => "a list".into(),
+        DeValue::Table(_) => "a table".into(),
+    }
+}
+
+struct Reader<'a> {
+    file: String,
+    text: &'a str,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
+        line(&self.file, self.text, spanned.span())
+    }
+
+    fn complain(&mut self, code: Code, place: Place, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.push(Problem::new(code, place, message).with_hint(hint));
+    }
+
+    fn syntax(&mut self, error: &toml::de::Error) {
+        let span = error.span().unwrap_or_default();
+        let place = line(&self.file, self.text, span.clone());
+        if error.message() != "duplicate key" {
+            self.problems.push(Problem::new(Code::Syntax, place, error.message().trim_end()));
+            return;
+        }
+        let key = self.text.get(span).unwrap_or_default();
+        let here = place.line.unwrap_or_default();
+        let is_same = |text: &str| {
+            let rest = text.trim_start().trim_start_matches('[').trim_start().strip_prefix(key);
+            rest.is_some_and(|rest| rest.trim_start().starts_with(['=', ']', '.']))
+        };
+        // The parser tells where the second stands only.
+        let before = self.text.lines().take(here.saturating_sub(1)).zip(1..);
+        let first = before.filter(|(text, _)| is_same(text)).last().map(|(_, number)| number);
+        let message = match first {
+            Some(first) => {
+                format!("this key stands twice, the first time at {}", Place::line(&self.file, first))
+            }
+            None => "this key stands twice".into(),
+        };
+        self.complain(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+    }
+
+    fn top(&mut self, table: &DeTable<'_>, config: &mut MeshConfig) {
+        const KEYS: [&str; 7] = ["extends", "mesh", "store", "compute", "override", "policy", "partitioner"];
+        for (key, value) in table {
+            let place = self.place(key);
+            match key.get_ref().as_ref() {
+                "extends" => {}
+                "mesh" => {
+                    config.place = place.clone().at("mesh");
+                    self.entries("mesh", place, value, |reader, name, place, value| {
+                        if let Some(axis) = reader.axis(name, place, value) {
+                            put(&mut config.axes, axis, |a, b| a.name == b.name);
+                        }
+                    });
+                }
+                "store" => self.rules("store", place, value, &mut config.store),
+                "compute" => self.rules("compute", place, value, &mut config.compute),
+                "override" => match value.get_ref().as_array() {
+                    Some(entries) => {
+                        entries.iter().for_each(|entry| config.overrides.extend(self.overridden(entry)))
+                    }
+                    None => self.wrong(place.at("override"), "tables `[[override]]`", value),
+                },
+                "policy" => self.entries("policy", place, value, |reader, name, place, value| {
+                    reader.policy(name, place, value, &mut config.policy);
+                }),
+                "partitioner" => {
+                    self.entries("partitioner", place, value, |reader, name, place, value| {
+                        match (name, value.get_ref().as_str()) {
+                            ("kind", Some("gspmd")) => config.partitioner = Partitioner::Gspmd,
+                            ("kind", Some("shardy")) => config.partitioner = Partitioner::Shardy,
+                            ("kind", _) => reader.wrong(place, "\"gspmd\" or \"shardy\"", value),
+                            _ => reader.unknown_key(place, name, &["kind"]),
+                        }
+                    })
+                }
+                unknown => self.unknown_key(place.at(unknown), unknown, &KEYS),
+            }
+        }
+    }
+
+    /// Calls `each` with the name, place and value of every entry of a table.
+    fn entries(
+        &mut self,
+        section: &str,
+        place: Place,
+        value: Value<'_, '_>,
+        mut each: impl FnMut(&mut Self, &str, Place, Value<'_, '_>),
+    ) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong(place.at(section), "a table", value);
+        };
+        for (key, value) in table {
+            let place = self.place(key).at(format!("{section}.{}", key.get_ref()));
+            each(self, key.get_ref(), place, value);
+        }
+    }
+
+    fn unknown_key(&mut self, place: Place, name: &str, known: &[&str]) {
+        let hint = did_you_mean(name, known.iter().copied(), "known here");
+        self.complain(Code::UnknownKey, place, format!("no such table or key: {name}"), hint);
+    }
+
+    fn wrong(&mut self, place: Place, expected: &str, value: Value<'_, '_>) {
+        let message = format!("expected {expected}, found: {}", found(value.get_ref()));
+        self.problems.push(Problem::new(Code::WrongValue, place, message));
+    }
+
+    fn axis(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Axis> {
+        let mut letters = name.chars();
+        let begins = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !is_name || ["none", "rest"].contains(&name) {
+            let hint =
+                "a name has letters, digits and `_`, begins with no digit, and is neither `none` nor `rest`";
+            self.complain(Code::AxisName, place, format!("not a name for an axis: {name}"), hint);
+            return None;
+        }
+        let number = value.get_ref().as_integer();
+        let size = number.and_then(|number| usize::from_str_radix(number.as_str(), number.radix()).ok());
+        let size = match size {
+            Some(size @ 1..) => Size::Fixed(size),
+            _ if value.get_ref().as_str() == Some("rest") => Size::Rest,
+            _ => {
+                let found = found(value.get_ref());
+                let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
+                self.complain(Code::AxisSize, place.clone(), message, "an axis of size 1 splits nothing");
+                Size::Fixed(1)
+            }
+        };
+        Some(Axis { name: name.to_owned(), size, place })
+    }
+
+    fn rules(&mut self, section: &str, place: Place, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
+        self.entries(section, place, value, |reader, name, place, value| {
+            if let Some(rule) = reader.rule(name, place, value) {
+                put(rules, rule, |a, b| a.dim == b.dim);
+            }
+        });
+    }
+
+    fn rule(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Rule> {
+        let Ok(dim) = name.parse::<Dim>() else {
+            let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
+            self.complain(Code::UnknownDim, place, format!("unknown dimension: {name}"), hint);
+            return None;
+        };
+        let axes: Option<Vec<String>> = match value.get_ref() {
+            DeValue::String(axis) if axis == "none" => Some(vec![]),
+            DeValue::String(axis) => Some(vec![axis.to_string()]),
+            DeValue::Array(axes) => {
+                axes.iter().map(|axis| axis.get_ref().as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        let Some(axes) = axes else {
+            self.wrong(place, "an axis, a list of axes or \"none\"", value);
+            return None;
+        };
+        if let Some(axis) =
+            axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
+        {
+            let message = format!("the list names an axis twice: {axis}");
+            self.complain(Code::RepeatedAxis, place, message, "leave out one of them");
+            return None;
+        }
+        if dim == Dim::Rank && !axes.is_empty() {
+            let message = "the rank of adapters is never split";
+            self.complain(Code::SplitRank, place, message, "leave it out: adapters follow their base");
+            return None;
+        }
+        Some(Rule { dim, axes, place })
+    }
+
+    fn overridden(&mut self, entry: Value<'_, '_>) -> Option<Override> {
+        let place = self.place(entry).at("override");
+        let Some(table) = entry.get_ref().as_table() else {
+            self.wrong(place, "a table with `param` and `dims`", entry);
+            return None;
+        };
+        let (mut param, mut rules) = (None, None);
+        for (key, value) in table {
+            let place = self.place(key).at(format!("override.{}", key.get_ref()));
+            match (key.get_ref().as_ref(), value.get_ref().as_str()) {
+                ("param", Some(text)) => param = Some((text.to_owned(), place)),
+                ("param", None) => self.wrong(place, "the name of a parameter", value),
+                ("dims", _) => {
+                    let mut found = vec![];
+                    self.rules("override.dims", place, value, &mut found);
+                    rules = Some(found);
+                }
+                (unknown, _) => self.unknown_key(place, unknown, &["param", "dims"]),
+            }
+        }
+        let (Some((param, param_place)), Some(rules)) = (param, rules) else {
+            let message = "expected `param` and `dims`";
+            let hint =
+                "for example `param = \"layers.*.self_attn.k_proj\"` and `dims = { kv_heads = \"none\" }`";
+            self.complain(Code::WrongValue, place, message, hint);
+            return None;
+        };
+        Some(Override { param, place: param_place, rules })
+    }
+
+    fn policy(&mut self, name: &str, place: Place, value: Value<'_, '_>, policy: &mut Policy) {
+        let (choice, expected) = match name {
+            "indivisible" => (&mut policy.indivisible, "\"error\", \"replicate\" or \"pad\""),
+            "axis_conflict" => (&mut policy.axis_conflict, "\"error\" or \"replicate\""),
+            "unused_axis" => (&mut policy.unused_axis, "\"error\" or \"replicate\""),
+            _ => return self.unknown_key(place, name, &["indivisible", "axis_conflict", "unused_axis"]),
+        };
+        *choice = match value.get_ref().as_str() {
+            Some("error") => Choice::Error,
+            Some("replicate") => Choice::Replicate,
+            Some("pad") if name == "indivisible" => Choice::Pad,
+            _ => return self.wrong(place, expected, value),
+        };
+    }
+}

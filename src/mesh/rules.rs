@@ -1,0 +1,101 @@
+use super::{
+    Code, MeshConfig, Override, Problem, Rule, Tensor, Use, grid::line, matches, names::did_you_mean, short,
+};
+use crate::base::{Dim, Place};
+
+/// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    store: Vec<Rule>,
+    compute: Vec<Rule>,
+    overrides: Vec<Override>,
+}
+
+impl Rules {
+    /// The rules of `config` without axes that `mesh` lacks, each of which is a problem; so is a rule that is about none of
+    /// `tensors`.
+    pub(super) fn new(config: &MeshConfig, tensors: &[Tensor], problems: &mut Vec<Problem>) -> Self {
+        let mut rules = Self {
+            store: config.store.clone(),
+            compute: config.compute.clone(),
+            overrides: config.overrides.clone(),
+        };
+        let known = config.axes.iter().map(|axis| axis.name.as_str());
+        let overridden = rules.overrides.iter_mut().flat_map(|entry| &mut entry.rules);
+        for rule in rules.store.iter_mut().chain(&mut rules.compute).chain(overridden) {
+            let Rule { axes, place, .. } = rule;
+            axes.retain(|axis| {
+                let is_known = config.axes.iter().any(|known| known.name == *axis);
+                if !is_known {
+                    let hint = did_you_mean(axis, known.clone(), "axes of the mesh");
+                    let problem =
+                        Problem::new(Code::UnknownAxis, place.clone(), format!("unknown axis: {axis}"));
+                    problems.push(problem.with_hint(hint));
+                }
+                is_known
+            });
+        }
+        rules.check_use(tensors, problems);
+        rules
+    }
+
+    /// The rule for a dimension of a tensor; without one it stays whole.
+    pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
+        let general = match tensor.used {
+            Use::Store => &self.store,
+            Use::Compute => return self.compute.iter().find(|rule| rule.dim == dim),
+        };
+        let exact = self.overrides.iter().rev().filter(|entry| matches(&entry.param, tensor.param()));
+        let exact = exact.flat_map(|entry| &entry.rules).find(|rule| rule.dim == dim);
+        exact.or_else(|| general.iter().find(|rule| rule.dim == dim))
+    }
+
+    /// The first line that has this axis in a rule.
+    pub(super) fn names(&self, axis: &str) -> Option<Place> {
+        let overridden = self.overrides.iter().flat_map(|entry| &entry.rules);
+        let mut all = self.store.iter().chain(&self.compute).chain(overridden);
+        all.find(|rule| rule.axes.iter().any(|name| name == axis)).map(|rule| line(&rule.place))
+    }
+
+    fn check_use(&self, tensors: &[Tensor], problems: &mut Vec<Problem>) {
+        let uses = [
+            (&self.store, Use::Store, "parameter, adapter or optimizer tensor", "[compute]"),
+            (&self.compute, Use::Compute, "batch or activation", "[store]"),
+        ];
+        for (rules, used, what, other) in uses {
+            let has = |dim| tensors.iter().any(|t| t.used == used && t.has(dim));
+            for Rule { dim, place, .. } in rules.iter().filter(|rule| !rule.axes.is_empty() && !has(rule.dim))
+            {
+                let problem = Problem::new(
+                    Code::UnusedRule,
+                    place.clone(),
+                    format!("no {what} has this dimension: {dim}"),
+                );
+                problems.push(problem.with_hint(format!("leave it out, or move it to {other}")));
+            }
+        }
+        for Override { param, place, rules } in &self.overrides {
+            let stored =
+                || tensors.iter().filter(|tensor| tensor.used == Use::Store && tensor.follows.is_none());
+            let hit: Vec<&Tensor> = stored().filter(|tensor| matches(param, &tensor.name)).collect();
+            if hit.is_empty() {
+                let names = stored().map(|tensor| short(&tensor.name));
+                let hint = did_you_mean(param, names, "parameters");
+                let problem = Problem::new(
+                    Code::OverrideUnmatched,
+                    place.clone(),
+                    format!("matches no parameter: {param}"),
+                );
+                problems.push(problem.with_hint(hint));
+                continue;
+            }
+            for Rule { dim, place, .. } in rules.iter().filter(|rule| !hit.iter().any(|t| t.has(rule.dim))) {
+                let message = format!("no parameter that `{param}` matches has this dimension: {dim}");
+                let dims = Dim::ALL.iter().filter(|dim| hit.iter().any(|t| t.has(**dim)));
+                let dims: Vec<&str> = dims.map(|dim| dim.name()).collect();
+                let problem = Problem::new(Code::OverrideDim, place.clone(), message);
+                problems.push(problem.with_hint(format!("they have {}", dims.join(", "))));
+            }
+        }
+    }
+}
