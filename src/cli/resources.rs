@@ -183,6 +183,10 @@ fn no_model(named: &str) -> TrainError {
         let problem = format!("expected a folder, a GGUF file or `{FETCHED}`, found none: {named}");
         let hint = match nearest(named, [FETCHED]) {
             Some(near) => format!("did you mean `{near}`?"),
+            // `organisation/model`, as a hub names it.
+            None if named.split('/').filter(|part| !part.is_empty()).count() == 2 => {
+                "models are not fetched from a hub: download it, and give its folder".to_owned()
+            }
             None => {
                 "a Hugging Face folder holds config.json, tokenizer.json and model.safetensors".to_owned()
             }

@@ -19,6 +19,7 @@ use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape};
 pub struct ModuleBuilder {
     computations: RefCell<Vec<Computation>>,
     gradients: RefCell<BTreeMap<CompId, CompId>>,
+    derived: RefCell<BTreeMap<(CompId, Vec<usize>), CompId>>,
 }
 
 impl ModuleBuilder {
@@ -121,6 +122,25 @@ impl ModuleBuilder {
     /// The gradient computation of `primal`, if one was set.
     pub fn gradient(&self, primal: CompId) -> Option<CompId> {
         self.gradients.borrow().get(&primal).copied()
+    }
+
+    /// The computation that `derive` makes of `primal` for the parameters `wrt`; made when first asked for.
+    ///
+    /// # Errors
+    /// What `derive` returns.
+    pub fn derived_once<E>(
+        &self,
+        primal: CompId,
+        wrt: Vec<usize>,
+        derive: impl FnOnce(&[usize]) -> Result<CompId, E>,
+    ) -> Result<CompId, E> {
+        let known = self.derived.borrow().get(&(primal, wrt.clone())).copied();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = derive(&wrt)?;
+        self.derived.borrow_mut().insert((primal, wrt), made);
+        Ok(made)
     }
 
     /// The module that starts at `entry`.

@@ -28,6 +28,11 @@ fn a_model_that_is_not_there() {
          hint: a Hugging Face folder holds config.json, tokenizer.json and model.safetensors\n",
     );
     World::new().refuses(
+        "train --model meta-llama/Llama-3.2-1B --data rows.jsonl --out out",
+        "error: --model: expected a folder, a GGUF file or `smollm2-135m`, found none: meta-llama/Llama-3.2-1B\n\n\
+         hint: models are not fetched from a hub: download it, and give its folder\n",
+    );
+    World::new().refuses(
         "train --model rows.jsonl --data rows.jsonl --out out",
         &format!(
             "error: expected a Hugging Face folder or a GGUF file, found neither: rows.jsonl\n{FOLDER_HINT}"

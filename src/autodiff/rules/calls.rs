@@ -22,7 +22,8 @@ pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     Vjp::Rule(vec![Some(b.tuple(&parts))])
 }
 
-/// A call of a computation with a gradient of its own uses that one; else the callee is differentiated too.
+/// A call of a computation with a gradient of its own uses that one; else the callee is differentiated too, once for
+/// all its calls.
 pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
     let Attrs::Call(callee) = step.instr.attrs else {
         return Ok(Vjp::None(MISMATCH));
@@ -41,7 +42,8 @@ pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));
     }
     let wanted: Vec<usize> = (0..step.wanted.len()).filter(|&index| step.wanted[index]).collect();
-    let gradient = backward(b.module(), callee, &wanted, &[])?;
+    let derive = |wanted: &[usize]| backward(b.module(), callee, wanted, &[]);
+    let gradient = b.module().derived_once(callee, wanted.clone(), derive)?;
     arguments.push(step.cotangent);
     let found = b.call(gradient, &arguments);
     let mut parts = vec![None; step.instr.operands.len()];
