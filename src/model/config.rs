@@ -12,6 +12,7 @@ pub use builtin::builtin_names;
 pub use linear::Linear;
 pub use rope::Rope;
 
+use super::params::{ParamSpec, base_params};
 use crate::base::DType;
 
 /// The architecture of one model; the field names are those of `config.json`.
@@ -55,16 +56,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Features of all query heads together.
-    pub fn query_features(&self) -> usize {
-        self.num_attention_heads * self.head_dim
-    }
-
-    /// Features of all key heads together, and of all value heads.
-    pub fn key_value_features(&self) -> usize {
-        self.num_key_value_heads * self.head_dim
-    }
-
     /// Parameters of the base model: embedding, layers, final norm and, unless it is tied, the output head.
     pub fn param_count(&self) -> u64 {
         u64::try_from(self.exact_param_count()).unwrap_or(u64::MAX)
@@ -72,18 +63,7 @@ impl Config {
 
     /// Cannot overflow for any sizes below 2^31.
     fn exact_param_count(&self) -> u128 {
-        let hidden = self.hidden_size as u128;
-        let linears: u128 = Linear::ALL
-            .into_iter()
-            .map(|linear| {
-                let (inputs, outputs) = linear.features(self);
-                let bias = if linear.has_bias(self) { outputs as u128 } else { 0 };
-                inputs as u128 * outputs as u128 + bias
-            })
-            .sum();
-        let norms = 2 * hidden;
-        let vocab = self.vocab_size as u128 * hidden;
-        let heads = if self.tie_word_embeddings { 0 } else { vocab };
-        vocab + self.num_hidden_layers as u128 * (linears + norms) + hidden + heads
+        let elements = |spec: &ParamSpec| spec.dims().iter().map(|&(_, size)| size as u128).product::<u128>();
+        base_params(self).iter().map(elements).sum()
     }
 }

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use super::Config;
+use crate::model::params::{Features, NamedDims, features};
 
 macro_rules! linears {
     ($( $(#[$doc:meta])* $variant:ident = $parent:literal, $name:literal; )*) => {
@@ -45,14 +46,9 @@ linears! {
 impl Linear {
     /// Input and output features; the weight is `[outputs, inputs]`.
     pub fn features(self, config: &Config) -> (usize, usize) {
-        let hidden = config.hidden_size;
-        match self {
-            Self::Query => (hidden, config.query_features()),
-            Self::Key | Self::Value => (hidden, config.key_value_features()),
-            Self::Output => (config.query_features(), hidden),
-            Self::Gate | Self::Up => (hidden, config.intermediate_size),
-            Self::Down => (config.intermediate_size, hidden),
-        }
+        let Features { input, output } = features(self, config);
+        let together = |dims: NamedDims| dims.iter().map(|&(_, size)| size).product();
+        (together(input), together(output))
     }
 
     /// Whether a bias of `[outputs]` is added.
