@@ -8,8 +8,7 @@ use hloom::{
     base::DType,
     hlo::{proto, text},
     model::{Config, LoraPlan, LoraSpec},
-    optim::AdamW,
-    step::{Program, StepSpec, build},
+    step::{Program, StepSpec, Workload, build},
     templates::Templates,
 };
 
@@ -21,8 +20,7 @@ fn adapted(name: &str) -> (Config, LoraPlan) {
 }
 
 fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a Templates) -> StepSpec<'a> {
-    let (batch, seq, optimizer) = (8, 2048, AdamW::default());
-    StepSpec { config, lora, dtype: DType::BF16, batch, seq, optimizer, max_grad_norm: 1.0, templates }
+    StepSpec::new(Workload { config, lora, dtype: DType::BF16, batch: 8, seq: 2048 }, templates)
 }
 
 /// Graph, backward pass, optimizer, verification, encoding.

@@ -7,10 +7,9 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::LoraSpec,
-    optim::AdamW,
     pjrt::testing::{CpuBuild, cpu_plugin, package_file},
     runtime::{Engine, Target},
-    step::{Program, StepSpec},
+    step::{Program, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors},
 };
@@ -20,16 +19,8 @@ fn train_step(criterion: &mut Criterion) {
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
     let templates = Templates::embedded();
-    let spec = StepSpec {
-        config: &model.config,
-        lora: &lora,
-        dtype: DType::F32,
-        batch,
-        seq,
-        optimizer: AdamW::default(),
-        max_grad_norm: 1.0,
-        templates: &templates,
-    };
+    let workload = Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq };
+    let spec = StepSpec::new(workload, &templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).expect("the CPU is there");
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).expect("the weights load");
     trainer.start(&initial_factors(&model.config, &lora, 0)).expect("the adapters load");

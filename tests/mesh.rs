@@ -6,7 +6,7 @@ use hloom::{
     base::DType,
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
-    step::{TensorSpec, tensors},
+    step::{Workload, tensors},
 };
 
 const ALL: &[&str] =
@@ -39,7 +39,7 @@ fn every_shipped_config_is_right_for_its_models() {
             let config = Config::builtin(model).unwrap();
             let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
             let (dtype, batch, seq) = (DType::BF16, *devices, 512);
-            let tensors = tensors(&TensorSpec { config: &config, lora: &lora, dtype, batch, seq });
+            let tensors = tensors(Workload { config: &config, lora: &lora, dtype, batch, seq });
             let report = check(&loaded, &tensors, Some(*devices));
             let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
             assert!(problems.is_empty(), "{model}:\n{}", problems.join("\n"));

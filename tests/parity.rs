@@ -5,7 +5,7 @@ use std::path::Path;
 use hloom::{
     base::DType,
     pjrt::testing::{CpuBuild, cpu_plugin},
-    runtime::{Engine, Target},
+    runtime::{Devices, Engine},
     templates::Templates,
     train::{
         Model, TrainError,
@@ -19,8 +19,9 @@ fn check(case: &str, build: CpuBuild) {
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
     let case = Case { adapter: &folder, expected: &expected };
-    let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), &Target::default())?);
-    let rows = compare(&model, case, engine, DType::F32, &Templates::embedded()).unwrap();
+    let devices = Devices::new(None, None).unwrap();
+    let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
+    let rows = compare(&model, case, engine, &devices, DType::F32, &Templates::embedded()).unwrap();
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();
     assert!(rows.len() > 20 && failed.is_empty(), "{failed:#?}");
 }

@@ -7,10 +7,9 @@ use hloom::{
     base::{DType, Literal},
     data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer},
     model::{LoraPlan, LoraSpec},
-    optim::AdamW,
     pjrt::testing::{CpuBuild, cpu_plugin, package_file},
     runtime::{Engine, Target},
-    step::StepSpec,
+    step::{StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors, run::stop_ids},
     weights::{Adapter, write_adapter},
@@ -68,16 +67,8 @@ fn passages_and_chats_are_what_transformers_says() {
 
 /// The model with adapters that do nothing yet.
 fn trainer<'a>(model: &'a Model, lora: &'a LoraPlan, templates: &'a Templates) -> Trainer<'a> {
-    let spec = StepSpec {
-        config: &model.config,
-        lora,
-        dtype: DType::F32,
-        batch: 1,
-        seq: SEQ,
-        optimizer: AdamW::default(),
-        max_grad_norm: 1.0,
-        templates,
-    };
+    let workload = Workload { config: &model.config, lora, dtype: DType::F32, batch: 1, seq: SEQ };
+    let spec = StepSpec::new(workload, templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
     trainer.start(&initial_factors(&model.config, lora, 0)).unwrap();

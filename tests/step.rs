@@ -4,8 +4,7 @@ use hloom::{
     base::DType,
     hlo::proto,
     model::{Config, LoraSpec, builtin_names},
-    optim::AdamW,
-    step::{Program, StepSpec, build},
+    step::{Program, StepSpec, Workload, build},
     templates::Templates,
 };
 
@@ -25,16 +24,8 @@ fn every_program_of_every_model_verifies() {
         let config = Config::builtin(name).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
         for (program, dtype) in PROGRAMS.into_iter().zip([DType::F32, DType::BF16].into_iter().cycle()) {
-            let spec = StepSpec {
-                config: &config,
-                lora: &lora,
-                dtype,
-                batch: 2,
-                seq: 16,
-                optimizer: AdamW::default(),
-                max_grad_norm: 1.0,
-                templates: &templates,
-            };
+            let workload = Workload { config: &config, lora: &lora, dtype, batch: 2, seq: 16 };
+            let spec = StepSpec::new(workload, &templates);
             let built = build(&spec, program).unwrap_or_else(|error| panic!("{name} {program:?}: {error}"));
             let bytes = proto::encode(&built.module);
             assert!(bytes.len() < 1_000_000, "{name} {program:?}: {} bytes", bytes.len());

@@ -6,13 +6,12 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::{AdapterId, LoraPlan, LoraSpec, Targets},
-    optim::AdamW,
     pjrt::{
         Client,
         testing::{CpuBuild, cpu_plugin},
     },
     runtime::{Engine, Target},
-    step::{Role, StepSpec},
+    step::{Role, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors, peft_tensors, stack_factors},
 };
@@ -42,16 +41,8 @@ impl Fixture {
     fn trainer<'a>(&'a self, lora: &'a LoraPlan, batch: usize) -> (Trainer<'a>, Client) {
         let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
         let client = engine.client().clone();
-        let spec = StepSpec {
-            config: &self.model.config,
-            lora,
-            dtype: DType::F32,
-            batch,
-            seq: SEQ,
-            optimizer: AdamW::default(),
-            max_grad_norm: 1.0,
-            templates: &self.templates,
-        };
+        let workload = Workload { config: &self.model.config, lora, dtype: DType::F32, batch, seq: SEQ };
+        let spec = StepSpec::new(workload, &self.templates);
         (Trainer::new(engine, spec, &self.model.checkpoint, |_| ()).unwrap(), client)
     }
 

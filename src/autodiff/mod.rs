@@ -174,6 +174,8 @@ impl<'b> Tape<'b> {
             if matches!(instr.attrs, Attrs::Parameter(_)) {
                 continue;
             }
+            // A cotangent lies as its value does, laid in the opposite order.
+            let cotangent = instr.tags.iter().rev().fold(cotangent, |value, tag| value.tagged(tag.clone()));
             let wanted: Vec<bool> = instr.operands.iter().map(|operand| active[operand.index()]).collect();
             let step = Step { tape: self, id, instr, cotangent, wanted: &wanted };
             let parts = match rules::pull_back(&step)? {
@@ -201,7 +203,9 @@ impl<'b> Tape<'b> {
 fn annotated_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
     let sharded = instr.sharding.iter().fold(value, |value, sharding| value.with_sharding(sharding.clone()));
     let attributes = instr.frontend_attributes.iter();
-    attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()))
+    let attributed =
+        attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()));
+    instr.tags.iter().fold(attributed, |value, tag| value.tagged(tag.clone()))
 }
 
 /// The name without the number that made it unique.

@@ -5,10 +5,14 @@ mod dim;
 mod dtype;
 mod finding;
 mod literal;
+mod partitioner;
 mod shape;
+mod tag;
 
 pub use dim::Dim;
 pub use dtype::DType;
 pub use finding::{Finding, Findings, Place, nearest};
 pub use literal::Literal;
+pub use partitioner::Partitioner;
 pub use shape::{ArrayShape, Shape};
+pub use tag::{Tag, Use};

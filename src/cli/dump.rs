@@ -7,16 +7,14 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Stream, plan,
-    resources::{config, templates},
-    settings::Settings,
-    words::Word,
+    Answer, Env, Failure, Stream,
+    resources::templates,
+    workload::{WorkloadArgs, load_mesh},
     write_json, wrong,
 };
 use crate::{
-    base::DType,
     hlo::{Verified, proto, text},
-    model::Targets,
+    mesh::Loaded,
     step::{self, StepSpec},
     train::TrainError,
 };
@@ -24,36 +22,20 @@ use crate::{
 /// Show the module of a step, as it is before any compiler sees it. Needs neither weights nor a plugin.
 #[derive(clap::Args, Debug)]
 pub struct Dump {
-    /// A built-in model, a Hugging Face folder or a GGUF file
-    #[arg(long, value_name = "NAME|DIR")]
-    model: String,
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// A mesh config, whose shardings the module then has
+    #[arg(long, value_name = "F")]
+    mesh: Option<PathBuf>,
     /// Which program of a run
     #[arg(long, value_enum, default_value_t = Program::Train)]
     program: Program,
-    /// How far it has come
-    #[arg(long, value_enum, default_value_t = Stage::Graph)]
-    stage: Stage,
+    /// How far it has come [default: sharded with --mesh, else graph]
+    #[arg(long, value_enum)]
+    stage: Option<Stage>,
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Sequences of a batch [default: 4]
-    #[arg(long, value_name = "N")]
-    batch: Option<usize>,
-    /// Tokens of a sequence [default: 128]
-    #[arg(long, value_name = "N")]
-    seq: Option<usize>,
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
-    /// The rank of the adapters [default: 8]
-    #[arg(long, value_name = "N")]
-    rank: Option<usize>,
-    /// The numerator of their scale [default: 16]
-    #[arg(long, value_name = "X")]
-    alpha: Option<f64>,
-    /// Which linears are adapted [default: all-linear]
-    #[arg(long, value_name = "NAMES")]
-    targets: Option<Word<Targets>>,
     /// A folder of templates that replace the built-in ones of the same name
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
@@ -85,6 +67,8 @@ enum Program {
 enum Stage {
     /// As woven
     Graph,
+    /// With the shardings of a mesh
+    Sharded,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,12 +81,21 @@ enum Format {
 
 impl Dump {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { stage, format, program, json, .. } = self;
+        let Self { format, program, json, .. } = self;
+        let stage = match (self.stage, &self.mesh) {
+            (None, Some(_)) => Stage::Sharded,
+            (None, None) => Stage::Graph,
+            (Some(Stage::Sharded), None) => {
+                let problem = "expected --mesh with `sharded`, found none".into();
+                return Err(wrong("--stage", problem, "for example --mesh mesh-configs/fsdp8.toml"));
+            }
+            (Some(stage), _) => stage,
+        };
         let out = self.out.clone();
         if format == Format::Proto && out.is_none() {
             check_proto_sink(env.out_kind, json)?;
         }
-        let module = self.module()?;
+        let module = self.module(stage)?;
         let instructions: usize = module.module().computations.iter().map(|c| c.iter().count()).sum();
         let bytes = match format {
             Format::Text => text::print(&module).into_bytes(),
@@ -134,21 +127,18 @@ impl Dump {
         Ok(Answer::Yes)
     }
 
-    fn module(self) -> Result<Verified, TrainError> {
-        let Self { model, program, batch, seq, dtype, rank, alpha, targets, templates: folder, .. } = self;
-        let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
-        let plan::Shape { batch, seq } = plan::shape(&settings, plan::Use::QuickStart)?;
-        let config = config(&model)?;
-        let spec = StepSpec {
-            config: &config,
-            lora: &plan::resolve_lora(&plan::lora(&settings), &config)?,
-            dtype: plan::dtype(settings.dtype.as_ref()),
-            batch,
-            seq,
-            optimizer: plan::optimizer(&settings)?,
-            max_grad_norm: plan::max_grad_norm(&settings)?,
-            templates: &templates(folder.as_deref())?,
+    fn module(self, stage: Stage) -> Result<Verified, TrainError> {
+        let Self { workload, mesh, program, templates: folder, .. } = self;
+        let loaded = mesh.as_deref().map(load_mesh).transpose()?;
+        let (workload, devices) = workload.resolve(loaded.as_ref())?;
+        let workload = workload.borrow();
+        let plan = |loaded: &Loaded| {
+            let devices = devices.unwrap_or(loaded.config.written_devices());
+            loaded.plan(&step::tensors(workload), devices)
         };
+        let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
+        let templates = templates(folder.as_deref())?;
+        let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
         Ok(step::build(&spec, program.into())?.module)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
-    step::StepSpec,
+    step::{StepSpec, Workload},
     train::{Trainer, generate, open_adapter, run::stop_ids},
     weights::read_adapter,
 };
@@ -53,7 +53,7 @@ pub struct Generate {
 impl Generate {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, adapter, prompt, raw, max_new_tokens, seq, device, output } = self;
-        let (target, templates) = (device.target()?, device.templates()?);
+        let (devices, templates) = (device.devices()?, device.templates()?);
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
@@ -71,19 +71,19 @@ impl Generate {
             None => (LoraPlan::none(config), Default::default()),
         };
 
-        let plugin = device.plugin(&resources, &mut reporter)?;
+        let workload = Workload { config, lora: &plan, dtype: device.dtype(), batch: 1, seq };
+        // A single sequence is not split, whatever the mesh does with batches.
+        let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;
+        let plugin = device.plugin(&devices, &resources, &mut reporter)?;
         let spec = StepSpec {
-            config,
-            lora: &plan,
-            dtype: device.dtype(),
-            batch: 1,
-            seq,
+            workload,
             optimizer: AdamW::default(),
             max_grad_norm: f64::INFINITY,
             templates: &templates,
+            mesh: mesh.as_ref(),
         };
-        let weight_bytes = config.param_count().saturating_mul(spec.dtype.bytes() as u64);
-        let engine = Engine::start(plugin, &target)?;
+        let weight_bytes = config.param_count().saturating_mul(workload.dtype.bytes() as u64);
+        let engine = Engine::start(plugin, devices.target())?;
         let mut trainer =
             Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;
         trainer.start(&factors)?;

@@ -1,54 +1,28 @@
 //! `hloom check` and `hloom explain`: what a mesh config means for a model, without a plugin.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Env, Failure, plan, render,
-    resources::config,
-    settings::Settings,
-    words::{DeviceCount, Word},
+    Answer, Env, Failure, render,
+    workload::{WorkloadArgs, load_mesh},
     write_json, wrong,
 };
 use crate::{
-    base::DType,
     mesh::{self, Assigned, Plan, Replicated, Report, short},
-    model::Targets,
-    step::{self, TensorSpec},
+    step,
     train::TrainError,
 };
 
-/// What decides the tensors and the devices they lie on.
+/// A mesh config, and the tensors that it is to lay.
 #[derive(clap::Args, Debug)]
 struct MeshArgs {
     /// The mesh config
     #[arg(value_name = "MESH")]
     mesh: PathBuf,
-    /// A built-in model, a Hugging Face folder or a GGUF file
-    #[arg(long, value_name = "NAME|DIR")]
-    model: String,
-    /// How many devices, as a target: cpu:8, mi300x:4x8, v5e:2x4 [default: what the mesh makes]
-    #[arg(long, value_name = "TARGET")]
-    target: Option<Word<DeviceCount>>,
-    /// Sequences of a batch [default: one for each device, at least 4]
-    #[arg(long, value_name = "N")]
-    batch: Option<usize>,
-    /// Tokens of a sequence [default: 512]
-    #[arg(long, value_name = "N")]
-    seq: Option<usize>,
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
-    /// The rank of the adapters [default: 8]
-    #[arg(long, value_name = "N")]
-    rank: Option<usize>,
-    /// Which linears are adapted [default: all-linear]
-    #[arg(long, value_name = "NAMES")]
-    targets: Option<Word<Targets>>,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -73,27 +47,10 @@ pub struct Explain {
 
 impl MeshArgs {
     fn report(self) -> Result<Report, TrainError> {
-        let Self { mesh, model, target, batch, seq, dtype, rank, targets, .. } = self;
-        let loaded = mesh::load(&mesh).map_err(|source| unreadable(&mesh, source))?;
-        let devices = target.map(|word| word.0.0);
-        let written = loaded.config.axes.iter().map(|axis| match axis.size {
-            mesh::Size::Fixed(size) => size,
-            mesh::Size::Rest => 1,
-        });
-        let written = written.fold(1, usize::saturating_mul);
-        let batch = batch.or(Some(devices.unwrap_or(written).clamp(4, 1 << 16)));
-        let settings = Settings { batch, seq, dtype, rank, targets, ..Settings::default() };
-        let plan::Shape { batch, seq } = plan::shape(&settings, plan::Use::OwnData)?;
-        let config = config(&model)?;
-        let lora = plan::resolve_lora(&plan::lora(&settings), &config)?;
-        let dtype = plan::dtype(settings.dtype.as_ref());
-        let tensors = step::tensors(&TensorSpec { config: &config, lora: &lora, dtype, batch, seq });
-        Ok(mesh::check(&loaded, &tensors, devices))
+        let loaded = load_mesh(&self.mesh)?;
+        let (workload, devices) = self.workload.resolve(Some(&loaded))?;
+        Ok(mesh::check(&loaded, &step::tensors(workload.borrow()), devices))
     }
-}
-
-fn unreadable(path: &Path, source: io::Error) -> TrainError {
-    TrainError::Io { action: "read", path: path.to_owned(), source }
 }
 
 impl Check {
@@ -188,6 +145,7 @@ fn group_name(group: mesh::Group) -> &'static str {
     match group {
         mesh::Group::Base => "base",
         mesh::Group::Adapter => "adapters",
+        mesh::Group::Gradient => "gradients",
         mesh::Group::Optimizer => "optimizer",
         mesh::Group::Activation => "activation",
         mesh::Group::Batch => "batch",

@@ -13,6 +13,8 @@ mod plan;
 
 mod resources;
 
+mod workload;
+
 mod progress;
 
 mod train;
@@ -264,7 +266,7 @@ mod tests {
         let ran = hloom(&["check", mesh, "--model", "tiny", "--target", "cpu:2x2"]);
         assert_eq!(ran.code, 1);
         assert!(
-            ran.out.starts_with("error[device-count]: ") && ran.out.ends_with("\n2 problems\n"),
+            ran.out.starts_with("error[device-count]: ") && ran.out.ends_with("\n1 problem\n"),
             "{}",
             ran.out
         );

@@ -43,16 +43,16 @@ impl Parity {
             let problem = format!("expected an adapter, found none in: {model}");
             return Err(wrong("--adapter", problem, "give the folder of the adapter with --adapter"));
         };
-        let (target, templates) = (device.target()?, device.templates()?);
+        let (devices, templates) = (device.devices()?, device.templates()?);
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
-        let plugin = device.plugin(&resources, &mut reporter)?;
+        let plugin = device.plugin(&devices, &resources, &mut reporter)?;
 
         reporter.phase("comparing");
         let case = Case { adapter: &adapter, expected: &expected };
-        let engine = || Ok(Engine::start(plugin.clone(), &target)?);
-        let mut rows = parity::compare(&model, case, engine, device.dtype(), &templates)?;
+        let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
+        let mut rows = parity::compare(&model, case, engine, &devices, device.dtype(), &templates)?;
         reporter.rest();
 
         let passed = rows.iter().all(Row::passed);

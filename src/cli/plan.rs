@@ -8,13 +8,14 @@ use std::{
 use super::{
     settings::{Ordered, Settings},
     words::Word,
+    workload::load_mesh,
 };
 use crate::{
     base::{DType, Finding, Findings},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets},
     optim::{AdamW, Schedule, ScheduleKind},
-    runtime::Target,
+    runtime::{Devices, Target},
     train::{
         TrainError, checkpoint,
         run::{RunConfig, RunData, Start},
@@ -67,13 +68,20 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
     }
 }
 
-/// Everything else about a run that learns from `train_rows` rows. `folder` is where relative defaults lie.
+/// Everything else about a run that learns from `train_rows` rows and splits a batch into `batch_parts`. `folder` is where
+/// relative defaults lie.
 ///
 /// # Errors
 /// The first setting that is not possible.
-pub fn run_config(settings: &Settings, train_rows: usize, folder: &Path) -> Result<RunConfig, TrainError> {
+pub fn run_config(
+    settings: &Settings,
+    train_rows: usize,
+    batch_parts: usize,
+    folder: &Path,
+) -> Result<RunConfig, TrainError> {
     let quick_start = settings.data.is_none();
-    let Shape { batch, seq } = shape(settings, if quick_start { Use::QuickStart } else { Use::OwnData })?;
+    let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
+    let Shape { batch, seq } = shape(settings, used_for, batch_parts)?;
     let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
     let one_pass = (train_rows / batch.saturating_mul(accumulate)).max(1);
     let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass };
@@ -124,16 +132,17 @@ pub struct Shape {
     pub seq: usize,
 }
 
-/// The sizes of a batch.
+/// The sizes of a batch that is split into `batch_parts`.
 ///
 /// # Errors
 /// If there is nothing in it.
-pub fn shape(settings: &Settings, used_for: Use) -> Result<Shape, TrainError> {
+pub fn shape(settings: &Settings, used_for: Use, batch_parts: usize) -> Result<Shape, TrainError> {
     let seq = match used_for {
         Use::QuickStart => default::QUICKSTART_SEQ,
         Use::OwnData => default::SEQ,
     };
-    let batch = at_least_one("--batch", settings.batch.unwrap_or(default::BATCH))?;
+    let whole_parts = default::BATCH.next_multiple_of(batch_parts);
+    let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?;
     let seq = settings.seq.unwrap_or(seq);
     if seq < 2 {
         return Err(wrong("--seq", format!("expected at least 2, found: {seq}")));
@@ -186,20 +195,13 @@ pub fn dtype(word: Option<&Word<DType>>) -> DType {
     word.map_or(DType::F32, |word| word.0)
 }
 
-/// The one device to run on.
+/// The devices to run on, and how tensors lie on them.
 ///
 /// # Errors
-/// If the target has several.
-pub fn target(word: Option<&Word<Target>>) -> Result<Target, TrainError> {
-    let target = word.map(|word| word.0.clone()).unwrap_or_default();
-    match target.devices() {
-        1 => Ok(target),
-        _ => Err(TrainError::Setting {
-            setting: "--target",
-            problem: format!("expected a single device, found: {target}"),
-            hint: Some(format!("use `--target {}`", target.platform())),
-        }),
-    }
+/// If the mesh config cannot be read, or there are several devices without one.
+pub fn devices(target: Option<&Word<Target>>, mesh: Option<&Path>) -> Result<Devices, TrainError> {
+    let loaded = mesh.map(load_mesh).transpose()?;
+    Ok(Devices::new(target.map(|word| word.0.clone()), loaded)?)
 }
 
 /// The optimizer.
@@ -286,7 +288,7 @@ mod tests {
 
     fn plan(settings: Settings) -> Result<RunConfig, TrainError> {
         let folder = tempfile::tempdir().unwrap();
-        run_config(&settings, 100, folder.path())
+        run_config(&settings, 100, 1, folder.path())
     }
 
     fn own_data() -> Settings {
@@ -373,12 +375,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_a_single_device() {
-        assert_eq!(target(None).unwrap().to_string(), "cpu:1");
+    fn several_devices_need_a_mesh() {
+        assert_eq!(devices(None, None).unwrap().target().to_string(), "cpu:1");
         let several = Word("cpu:8".parse().unwrap());
-        let error = target(Some(&several)).unwrap_err();
-        assert_eq!(error.to_string(), "--target: expected a single device, found: cpu:8");
-        assert_eq!(error.hint().as_deref(), Some("use `--target cpu`"));
+        let error = devices(Some(&several), None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--target: cpu:8 has several devices, and no mesh config says what each holds"
+        );
+        let hint =
+            "give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`";
+        assert_eq!(error.hint().as_deref(), Some(hint));
+        let fsdp8 = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
+        let found = devices(None, Some(&fsdp8)).unwrap();
+        assert_eq!((found.target().to_string().as_str(), found.batch_parts()), ("cpu:8", 8));
     }
 
     #[test]

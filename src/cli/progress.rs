@@ -256,7 +256,7 @@ mod tests {
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..Settings::default() };
-        let config = plan::run_config(&settings, 100, tempfile::tempdir().unwrap().path()).unwrap();
+        let config = plan::run_config(&settings, 100, 1, tempfile::tempdir().unwrap().path()).unwrap();
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
         let mut watch = Watch::new(&mut reporter, &config, 1000, Signals::Left);

@@ -12,6 +12,7 @@ pub fn error(error: &TrainError) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(line + "\n"));
     match findings(error) {
+        _ if let TrainError::Mesh(problems) = error => line(problems.to_string()),
         Some(findings) => findings.0.iter().for_each(|finding| line(format!("error: {finding}"))),
         None => {
             let message = error.to_string();

@@ -13,7 +13,7 @@ use crate::{
         Plugin,
         store::{Network, PACKAGES, Package, Store, package},
     },
-    runtime::Target,
+    runtime::{Devices, Target},
     step::StepError,
     templates::Templates,
     train::{Model, TrainError, quickstart_model},
@@ -30,9 +30,13 @@ pub struct DeviceArgs {
     /// The element type of weights and activations: float32 or bfloat16 [default: float32]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Word<DType>>,
-    /// Where to run: cpu, cuda, rocm or tpu [default: cpu]
+    /// Where to run: cpu, cuda, rocm or tpu; `cpu:8` is eight devices [default: cpu, with as many devices as --mesh
+    /// makes]
     #[arg(long, value_name = "TARGET")]
     target: Option<Word<Target>>,
+    /// How the tensors lie on several devices
+    #[arg(long, value_name = "F.toml")]
+    mesh: Option<PathBuf>,
     /// The PJRT plugin to use, instead of the store's
     #[arg(long, value_name = "PATH")]
     plugin: Option<PathBuf>,
@@ -49,8 +53,8 @@ impl DeviceArgs {
         plan::dtype(self.dtype.as_ref())
     }
 
-    pub fn target(&self) -> Result<Target, TrainError> {
-        plan::target(self.target.as_ref())
+    pub fn devices(&self) -> Result<Devices, TrainError> {
+        plan::devices(self.target.as_ref(), self.mesh.as_deref())
     }
 
     pub fn templates(&self) -> Result<Templates, TrainError> {
@@ -63,10 +67,11 @@ impl DeviceArgs {
 
     pub fn plugin(
         &self,
+        devices: &Devices,
         resources: &Resources,
         reporter: &mut Reporter<'_>,
     ) -> Result<Arc<Plugin>, TrainError> {
-        resources.plugin(&self.target()?, self.plugin.as_deref(), reporter)
+        resources.plugin(devices.target(), self.plugin.as_deref(), reporter)
     }
 }
 

@@ -44,7 +44,7 @@ settings! {
     /// Updates [default: 60 for the quick start, else one pass over the rows]
     #[arg(long, value_name = "N", help_heading = "Training")]
     steps: usize,
-    /// Sequences of a batch [default: 4]
+    /// Sequences of a batch [default: 4, or the next number that --mesh divides]
     #[arg(long, value_name = "N", help_heading = "Training")]
     batch: usize,
     /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
@@ -107,9 +107,13 @@ settings! {
     #[arg(long, value_name = "X", help_heading = "Optimizer")]
     max_grad_norm: f64,
 
-    /// Where to run: cpu, cuda, rocm or tpu [default: cpu]
+    /// Where to run: cpu, cuda, rocm or tpu; `cpu:8` is eight devices [default: cpu, with as many devices as --mesh
+    /// makes]
     #[arg(long, value_name = "TARGET", help_heading = "Device")]
     target: Word<Target>,
+    /// How the tensors lie on several devices
+    #[arg(long, value_name = "F.toml", help_heading = "Device")]
+    mesh: PathBuf,
     /// The PJRT plugin to use, instead of the store's
     #[arg(long, value_name = "PATH", help_heading = "Device")]
     plugin: PathBuf,

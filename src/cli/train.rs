@@ -41,23 +41,25 @@ impl Train {
             Some(file) => settings.or(run_file::read(&file)?),
             None => settings,
         };
-        let target = plan::target(settings.target.as_ref())?;
+        let devices = plan::devices(settings.target.as_ref(), settings.mesh.as_deref())?;
         let data = plan::data(&settings)?;
-        let mut config = plan::run_config(&settings, data.train.rows.len(), &env.folder)?;
+        let mut config =
+            plan::run_config(&settings, data.train.rows.len(), devices.batch_parts(), &env.folder)?;
         let templates = templates(settings.templates.as_deref())?;
 
         let network = if settings.offline == Some(true) { Network::Offline } else { Network::Allowed };
         let resources = Resources::new(&env.store, network);
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
-        plan::resolve_lora(&config.lora, &model.config)?;
-        let plugin = resources.plugin(&target, settings.plugin.as_deref(), &mut reporter)?;
+        let lora = plan::resolve_lora(&config.lora, &model.config)?;
+        let mesh = devices.plan(config.workload(&model.config, &lora))?;
+        let plugin = resources.plugin(devices.target(), settings.plugin.as_deref(), &mut reporter)?;
         config.base_model = Some(base);
 
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
         let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
-        let engine = || Ok(Engine::start(plugin, &target)?);
-        let ran = run::run(&config, &model, &data, engine, &templates, &mut watch);
+        let engine = || Ok(Engine::start(plugin, devices.target())?);
+        let ran = run::run(&config, &model, &data, engine, mesh.as_ref(), &templates, &mut watch);
         let answers = watch.into_answers();
         reporter.rest();
         let summary = ran?;

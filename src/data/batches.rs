@@ -30,6 +30,23 @@ impl Batch {
         Self { input_ids, labels, counted }
     }
 
+    /// The same rows, and below them as many that count for nothing as make their number a multiple of `parts`.
+    ///
+    /// # Panics
+    /// If `parts` is zero.
+    pub fn filled_to_multiple(&self, parts: usize) -> Self {
+        let sizes = &self.input_ids.shape().dims;
+        let shape =
+            ArrayShape::new(self.input_ids.shape().dtype, [sizes[0].next_multiple_of(parts), sizes[1]]);
+        let fill = |literal: &Literal, value: i32| {
+            let mut bytes = literal.bytes().to_vec();
+            let more = (shape.bytes() - bytes.len()) / value.to_le_bytes().len();
+            bytes.extend(std::iter::repeat_n(value.to_le_bytes(), more).flatten());
+            Literal::from_bytes(shape.clone(), bytes)
+        };
+        Self::new(fill(&self.input_ids, 0), fill(&self.labels, Self::IGNORED))
+    }
+
     /// Each row as a batch of its own.
     pub fn rows(&self) -> Vec<Self> {
         let row = |literal: &Literal, row: usize| {

@@ -12,7 +12,7 @@ use std::{
 use super::{
     Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
 };
-use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape};
+use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape, Tag};
 
 /// Collects the computations of a module.
 #[derive(Default)]
@@ -270,6 +270,19 @@ impl<'m> Builder<'m> {
     /// Sets a frontend attribute of an instruction.
     pub(super) fn set_frontend_attribute(&self, id: InstrId, key: &str, value: String) {
         self.instrs.borrow_mut()[id.index()].frontend_attributes.insert(key.to_owned(), value);
+    }
+
+    /// Says how the value of an instruction lies on a mesh, after what was said before.
+    #[track_caller]
+    pub(super) fn tag(&self, id: InstrId, tag: Tag) {
+        let instr = &mut self.instrs.borrow_mut()[id.index()];
+        if !matches!(&instr.shape, Shape::Array(array) if array.rank() == tag.dims.len()) {
+            let names: Vec<&str> = tag.dims.iter().map(|dim| dim.name()).collect();
+            let message = format!("expected a name for each dimension, found [{}]", names.join(", "));
+            self.complain(instr.opcode, &[&instr.shape], message, Location::caller());
+        } else if instr.tags.last() != Some(&tag) {
+            instr.tags.push(tag);
+        }
     }
 
     fn complain(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &Location<'_>) {

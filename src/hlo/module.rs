@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{Attrs, Opcode, Sharding};
-use crate::base::Shape;
+use crate::base::{Shape, Tag};
 
 macro_rules! ids {
     ($( $(#[$doc:meta])* $name:ident, $prefix:literal; )*) => { $(
@@ -56,13 +56,24 @@ pub struct Instr {
     pub sharding: Option<Sharding>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
+    /// How its value lies on any mesh, one after the other: it is computed as the first says and used as the last says.
+    /// They become shardings once there is a mesh, and are no part of HLO.
+    pub tags: Vec<Tag>,
 }
 
 impl Instr {
-    /// An instruction without sharding and frontend attributes.
+    /// An instruction without annotations.
     pub fn new(name: String, opcode: Opcode, shape: Shape, operands: Vec<InstrId>, attrs: Attrs) -> Self {
-        let frontend_attributes = BTreeMap::new();
-        Self { name, opcode, shape, operands, attrs, sharding: None, frontend_attributes }
+        Self {
+            name,
+            opcode,
+            shape,
+            operands,
+            attrs,
+            sharding: None,
+            frontend_attributes: BTreeMap::new(),
+            tags: Vec::new(),
+        }
     }
 }
 

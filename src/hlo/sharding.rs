@@ -118,6 +118,15 @@ impl Sharding {
         }
     }
 
+    /// The shape that the shards make side by side: the array, padded up to whole shards.
+    pub fn padded_shape(&self, shape: &ArrayShape) -> Option<ArrayShape> {
+        let mut padded = self.shard_shape(shape)?;
+        if let Self::Tiled(Tiling { tiles, .. }) = self {
+            padded.dims.iter_mut().zip(tiles).for_each(|(size, tiles)| *size *= tiles);
+        }
+        Some(padded)
+    }
+
     /// The part of the array that `device` holds, one range for each dimension; the rest of its buffer is padding.
     /// `None` where it holds none, or the sharding does not fit the array.
     pub fn tile_of(&self, shape: &ArrayShape, device: usize) -> Option<Vec<Range<usize>>> {

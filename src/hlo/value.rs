@@ -3,7 +3,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use super::{
     Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding, SliceDim,
 };
-use crate::base::{ArrayShape, DType, Shape};
+use crate::base::{ArrayShape, DType, Shape, Tag};
 
 /// The value of one instruction of a computation under construction.
 #[derive(Clone, Copy)]
@@ -109,6 +109,13 @@ impl<'b> Value<'b> {
     /// The same value, said to lie as `sharding` says.
     pub fn with_sharding(self, sharding: Sharding) -> Self {
         self.builder.set_sharding(self.id, sharding);
+        self
+    }
+
+    /// The same value, said to lie on a mesh as `tag` says; a value with several tags is laid as each says in turn.
+    #[track_caller]
+    pub fn tagged(self, tag: Tag) -> Self {
+        self.builder.tag(self.id, tag);
         self
     }
 

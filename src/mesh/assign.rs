@@ -1,5 +1,5 @@
 use super::{Choice, Mesh, Policy, Rules};
-use crate::base::{ArrayShape, DType, Dim, Place};
+use crate::base::{ArrayShape, DType, Dim, Place, Use};
 
 /// What a tensor is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,19 +10,12 @@ pub enum Group {
     Adapter,
     /// What the optimizer keeps.
     Optimizer,
+    /// What is summed over micro-batches.
+    Gradient,
     /// A value of the computation.
     Activation,
     /// An array of the batch.
     Batch,
-}
-
-/// Which rules a tensor goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Use {
-    /// Those of `[store]` and the overrides.
-    Store,
-    /// Those of `[compute]`.
-    Compute,
 }
 
 /// A tensor to lay on a mesh.
@@ -30,22 +23,28 @@ pub enum Use {
 pub struct Tensor {
     /// As Hugging Face names it; `*` stands for the layer where the layers are stacked.
     pub name: String,
-    /// The base parameter that an adapter, or its optimizer state, belongs to: overrides of that one hold for it too.
-    pub follows: Option<String>,
     /// What it is part of.
     pub group: Group,
     /// Named dimensions with their sizes, outermost first; no name stands twice.
     pub dims: Vec<(Dim, usize)>,
     /// Element type.
     pub dtype: DType,
-    /// Which rules it goes by.
+    /// Which rules it goes by; an adapter and its optimizer state by those for the parameter that they adapt.
     pub used: Use,
 }
 
 impl Tensor {
-    /// The base parameter that overrides go by.
-    pub fn param(&self) -> &str {
-        self.follows.as_deref().unwrap_or(&self.name)
+    /// The base parameter whose overrides hold for it.
+    pub fn param(&self) -> Option<&str> {
+        match &self.used {
+            Use::Store { param } | Use::Lookup { param } => Some(param),
+            Use::Compute => None,
+        }
+    }
+
+    /// Whether it lies at rest.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.used, Use::Store { .. })
     }
 
     /// Whether one of its dimensions has this name.
@@ -144,10 +143,19 @@ impl Assigned {
 /// padded if the policy says so, else left whole.
 pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> Assigned {
     let mut splits: Vec<Split> = vec![];
+    let taken: Vec<&String> = match tensor.used {
+        Use::Lookup { .. } => {
+            tensor.dims.iter().flat_map(|&(dim, _)| rules.axes_at_rest(tensor, dim)).collect()
+        }
+        Use::Store { .. } | Use::Compute => vec![],
+    };
     for &(dim, size) in &tensor.dims {
         let rule = rules.find(tensor, dim);
         let mut troubles = vec![];
         let mut axes = rule.map(|rule| rule.axes.clone()).unwrap_or_default();
+        if rules.axes_at_rest(tensor, dim).is_empty() {
+            axes.retain(|axis| !taken.contains(&axis));
+        }
         axes.retain(|axis| match splits.iter().find(|outer| outer.axes.contains(axis)) {
             Some(outer) => {
                 troubles.push(Trouble::Conflict { axis: axis.clone(), outer: outer.dim });

@@ -1,10 +1,10 @@
 use super::{
-    Assigned, Choice, Code, Group, Loaded, Mesh, Partitioner, Policy, Problem, Rules, Split, Tensor, Trouble,
-    Use, assign,
+    Assigned, Choice, Code, Group, Loaded, Mesh, Policy, Problem, Problems, Rules, Split, Tensor, Trouble,
+    assign,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Dim, Place};
+use crate::base::{Dim, Partitioner, Place};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Plan {
     }
 
     fn stored(&self) -> impl Iterator<Item = &Assigned> {
-        self.tensors.iter().filter(|assigned| assigned.tensor.used == Use::Store)
+        self.tensors.iter().filter(|assigned| assigned.tensor.is_stored())
     }
 }
 
@@ -160,6 +160,26 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
     }
     report.plan = Some(Plan { mesh, partitioner: config.partitioner, tensors, rules, policy: config.policy });
     report
+}
+
+impl Loaded {
+    /// The plan for these tensors on `devices` devices.
+    ///
+    /// # Errors
+    /// Every problem.
+    pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Problems> {
+        match check(self, tensors, Some(devices)) {
+            Report { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
+            Report { problems, .. } => Err(Problems(problems)),
+        }
+    }
+
+    /// Into how many parts a batch is split on `devices` devices; one where the config is not right.
+    pub fn batch_parts(&self, devices: usize) -> usize {
+        let mesh = Mesh::resolve(&self.config, Some(devices), &mut self.problems.clone());
+        let rule = self.config.compute.iter().find(|rule| rule.dim == Dim::Batch);
+        mesh.zip(rule).map_or(1, |(mesh, rule)| mesh.parts(&rule.axes).max(1))
+    }
 }
 
 /// A rule that cannot be followed, with all the tensors it hits in the same way.
@@ -225,7 +245,7 @@ impl Case<'_> {
                 }
             }
         };
-        let stored = self.hit.iter().filter(|assigned| assigned.tensor.used == Use::Store);
+        let stored = self.hit.iter().filter(|assigned| assigned.tensor.is_stored());
         let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
         match choice {
             Choice::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),

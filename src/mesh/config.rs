@@ -1,4 +1,4 @@
-use crate::base::{Dim, Place};
+use crate::base::{Dim, Partitioner, Place};
 
 /// What mesh files say, the extended ones first; every entry with the line that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,23 +84,14 @@ pub struct Policy {
     pub unused_axis: Choice,
 }
 
-/// One of XLA's partitioners; a module carries the annotations of both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Partitioner {
-    /// The older one, which goes by `sharding={...}`.
-    #[default]
-    Gspmd,
-    /// The newer one, which goes by frontend attributes.
-    Shardy,
-}
-
-impl Partitioner {
-    /// The spelling in mesh files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gspmd => "gspmd",
-            Self::Shardy => "shardy",
-        }
+impl MeshConfig {
+    /// The devices that the axes with a number make.
+    pub fn written_devices(&self) -> usize {
+        let sizes = self.axes.iter().map(|axis| match axis.size {
+            Size::Fixed(size) => size,
+            Size::Rest => 1,
+        });
+        sizes.fold(1, usize::saturating_mul)
     }
 }
 

@@ -5,7 +5,8 @@ use super::{Assigned, Mesh, Plan, grid::line, matches};
 /// The tensors that a pattern means, as [`matches()`] reads it; adapters and optimizer state go by their base too.
 pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p Assigned> {
     let means = |assigned: &&Assigned| {
-        matches(pattern, &assigned.tensor.name) || matches(pattern, assigned.tensor.param())
+        matches(pattern, &assigned.tensor.name)
+            || assigned.tensor.param().is_some_and(|param| matches(pattern, param))
     };
     plan.tensors.iter().filter(means).collect()
 }

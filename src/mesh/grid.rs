@@ -33,6 +33,12 @@ impl Mesh {
         self.axes.iter().map(|axis| axis.size).product()
     }
 
+    /// Names and sizes of the axes of more than one device, slowest first.
+    pub fn split_axes(&self) -> Vec<(&str, usize)> {
+        let axes = self.axes.iter().filter(|axis| axis.size > 1);
+        axes.map(|axis| (axis.name.as_str(), axis.size)).collect()
+    }
+
     /// The number of shards that these axes make; axes that the mesh lacks make one.
     pub fn parts(&self, axes: &[String]) -> usize {
         axes.iter().filter_map(|name| self.axis(name)).map(|axis| axis.size).product()

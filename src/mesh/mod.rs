@@ -12,6 +12,7 @@ mod grid;
 mod names;
 mod rules;
 
+mod annotate;
 mod assign;
 mod check;
 mod explain;
@@ -19,12 +20,13 @@ mod explain;
 #[cfg(test)]
 mod tests;
 
-pub use assign::{Assigned, Group, Split, Tensor, Trouble, Use, assign};
+pub use annotate::annotate;
+pub use assign::{Assigned, Group, Split, Tensor, Trouble, assign};
 pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
-pub use config::{Axis, Choice, MeshConfig, Override, Partitioner, Policy, Rule, Size};
+pub use config::{Axis, Choice, MeshConfig, Override, Policy, Rule, Size};
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
-pub use names::{matches, short};
-pub use problem::{Code, Problem};
+pub use names::{in_computation, matches, short};
+pub use problem::{Code, Problem, Problems};
 pub use read::{Loaded, load};
 pub use rules::Rules;

@@ -12,6 +12,7 @@ pub fn short(name: &str) -> &str {
 /// Whether a pattern means this tensor. `*` stands for any text. `model.` before a name and `.weight` or `.bias` after it
 /// may be left out; the layers are stacked into one tensor, whose name has `*` for the layer.
 pub fn matches(pattern: &str, name: &str) -> bool {
+    let name = name.strip_suffix(IN_COMPUTATION).unwrap_or(name);
     let short = short(name);
     let module = short.strip_suffix(".bias").unwrap_or(short);
     [name, name.strip_prefix("model.").unwrap_or(name), short, module]
@@ -31,6 +32,13 @@ fn glob(pattern: &str, text: &str) -> bool {
     }
     text.ends_with(last)
 }
+
+/// What a parameter is called where it is computed with.
+pub fn in_computation(name: &str) -> String {
+    format!("{name}{IN_COMPUTATION}")
+}
+
+const IN_COMPUTATION: &str = " in computation";
 
 /// The nearest of the candidates, or all of them.
 pub(super) fn did_you_mean<'a>(

@@ -12,10 +12,9 @@ use toml::{
 };
 
 use super::{
-    Axis, Choice, Code, MeshConfig, Override, Partitioner, Policy, Problem, Rule, Size, config::put,
-    names::did_you_mean,
+    Axis, Choice, Code, MeshConfig, Override, Policy, Problem, Rule, Size, config::put, names::did_you_mean,
 };
-use crate::base::{Dim, Place};
+use crate::base::{Dim, Partitioner, Place};
 
 /// A mesh file with those it extends, as far as they could be understood.
 #[derive(Clone, Debug)]

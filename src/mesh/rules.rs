@@ -1,7 +1,7 @@
 use super::{
-    Code, MeshConfig, Override, Problem, Rule, Tensor, Use, grid::line, matches, names::did_you_mean, short,
+    Code, MeshConfig, Override, Problem, Rule, Tensor, grid::line, matches, names::did_you_mean, short,
 };
-use crate::base::{Dim, Place};
+use crate::base::{Dim, Place, Use};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +41,25 @@ impl Rules {
 
     /// The rule for a dimension of a tensor; without one it stays whole.
     pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
-        let general = match tensor.used {
-            Use::Store => &self.store,
-            Use::Compute => return self.compute.iter().find(|rule| rule.dim == dim),
-        };
-        let exact = self.overrides.iter().rev().filter(|entry| matches(&entry.param, tensor.param()));
-        let exact = exact.flat_map(|entry| &entry.rules).find(|rule| rule.dim == dim);
-        exact.or_else(|| general.iter().find(|rule| rule.dim == dim))
+        let at_rest = tensor.param().and_then(|param| self.find_at_rest(param, dim));
+        let in_computation = || self.compute.iter().find(|rule| rule.dim == dim);
+        match tensor.used {
+            Use::Store { .. } => at_rest,
+            Use::Compute => in_computation(),
+            Use::Lookup { .. } => at_rest.filter(|rule| !rule.axes.is_empty()).or_else(in_computation),
+        }
+    }
+
+    /// The axes along which the parameter that a tensor belongs to is split at rest.
+    pub fn axes_at_rest(&self, tensor: &Tensor, dim: Dim) -> &[String] {
+        let rule = tensor.param().and_then(|param| self.find_at_rest(param, dim));
+        rule.map_or(&[], |rule| &rule.axes)
+    }
+
+    fn find_at_rest(&self, param: &str, dim: Dim) -> Option<&Rule> {
+        let about = |rule: &&Rule| rule.dim == dim;
+        let exact = self.overrides.iter().rev().filter(|entry| matches(&entry.param, param));
+        exact.flat_map(|entry| &entry.rules).find(about).or_else(|| self.store.iter().find(about))
     }
 
     /// The first line that has this axis in a rule.
@@ -58,12 +70,14 @@ impl Rules {
     }
 
     fn check_use(&self, tensors: &[Tensor], problems: &mut Vec<Problem>) {
+        let (stored, computed): (Vec<&Tensor>, Vec<&Tensor>) =
+            tensors.iter().partition(|tensor| tensor.is_stored());
         let uses = [
-            (&self.store, Use::Store, "parameter, adapter or optimizer tensor", "[compute]"),
-            (&self.compute, Use::Compute, "batch or activation", "[store]"),
+            (&self.store, &stored, "parameter, adapter or optimizer tensor", "[compute]"),
+            (&self.compute, &computed, "batch or activation", "[store]"),
         ];
-        for (rules, used, what, other) in uses {
-            let has = |dim| tensors.iter().any(|t| t.used == used && t.has(dim));
+        for (rules, tensors, what, other) in uses {
+            let has = |dim| tensors.iter().any(|tensor| tensor.has(dim));
             for Rule { dim, place, .. } in rules.iter().filter(|rule| !rule.axes.is_empty() && !has(rule.dim))
             {
                 let problem = Problem::new(
@@ -75,11 +89,10 @@ impl Rules {
             }
         }
         for Override { param, place, rules } in &self.overrides {
-            let stored =
-                || tensors.iter().filter(|tensor| tensor.used == Use::Store && tensor.follows.is_none());
-            let hit: Vec<&Tensor> = stored().filter(|tensor| matches(param, &tensor.name)).collect();
+            let params = || stored.iter().copied().filter(|tensor| tensor.param() == Some(&tensor.name));
+            let hit: Vec<&Tensor> = params().filter(|tensor| matches(param, &tensor.name)).collect();
             if hit.is_empty() {
-                let names = stored().map(|tensor| short(&tensor.name));
+                let names = params().map(|tensor| short(&tensor.name));
                 let hint = did_you_mean(param, names, "parameters");
                 let problem = Problem::new(
                     Code::OverrideUnmatched,

@@ -3,13 +3,17 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::base::{DType, Dim};
+use crate::base::{DType, Dim, Use};
 
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
                            [compute]\nbatch = \"fsdp\"\nkv_heads = \"tensor\"\n";
 
 fn tensor(name: &str, group: Group, used: Use, dims: &[(Dim, usize)]) -> Tensor {
-    Tensor { name: name.into(), follows: None, group, dims: dims.into(), dtype: DType::F32, used }
+    Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, used }
+}
+
+fn stored(name: &str, group: Group, dims: &[(Dim, usize)]) -> Tensor {
+    tensor(name, group, Use::Store { param: name.into() }, dims)
 }
 
 /// A model in small: two linears, the adapter on one, an array and an activation.
@@ -18,20 +22,15 @@ fn tensors() -> Vec<Tensor> {
     let (embed, mlp) = ((Dim::Embed, 64), (Dim::Mlp, 96));
     let (heads, head_dim) = ((Dim::KvHeads, 8), (Dim::HeadDim, 16));
     let key = "model.layers.*.self_attn.k_proj";
-    let adapter = |factor: &str, side: &[(Dim, usize)]| Tensor {
-        follows: Some(format!("{key}.weight")),
-        ..tensor(
-            &format!("{key}.{factor}.weight"),
-            Group::Adapter,
-            Use::Store,
-            &[&[layers, rank], side].concat(),
-        )
+    let adapter = |factor: &str, side: &[(Dim, usize)]| {
+        let used = Use::Store { param: format!("{key}.weight") };
+        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, used, &[&[layers, rank], side].concat())
     };
     let (batch, seq) = ((Dim::Batch, 8), (Dim::Seq, 32));
     vec![
-        tensor("model.norm.weight", Group::Base, Use::Store, &[embed]),
-        tensor(&format!("{key}.weight"), Group::Base, Use::Store, &[layers, heads, head_dim, embed]),
-        tensor("model.layers.*.mlp.up_proj.weight", Group::Base, Use::Store, &[layers, mlp, embed]),
+        stored("model.norm.weight", Group::Base, &[embed]),
+        stored(&format!("{key}.weight"), Group::Base, &[layers, heads, head_dim, embed]),
+        stored("model.layers.*.mlp.up_proj.weight", Group::Base, &[layers, mlp, embed]),
         adapter("lora_A", &[embed]),
         adapter("lora_B", &[heads, head_dim]),
         tensor("labels", Group::Batch, Use::Compute, &[batch, seq]),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Linear, Param,
+    Linear, Param, features,
     nn::{self, LoraValues, RopeTable, Scope},
 };
 use crate::{
+    base::{Dim, Tag},
     hlo::{DotDims, Value},
     templates::TemplateError,
 };
@@ -38,12 +39,13 @@ pub fn layer<'b>(
 
     let h = nn::norm(scope, x, base(Param::InputNorm))?;
     let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
-    let mixed = nn::attention(scope, q, k, v, table)?;
-    let x = x + linear(Linear::Output, mixed)?;
+    let inner = |linear| nn::per_token(&features(linear, scope.config).input);
+    let mixed = nn::attention(scope, q, k, v, table)?.tagged(inner(Linear::Output));
+    let x = (x + linear(Linear::Output, mixed)?).tagged(nn::residual());
 
     let h = nn::norm(scope, x, base(Param::PostAttentionNorm))?;
-    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?;
-    Ok(x + linear(Linear::Down, gated)?)
+    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?.tagged(inner(Linear::Down));
+    Ok((x + linear(Linear::Down, gated)?).tagged(nn::residual()))
 }
 
 /// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`.
@@ -58,5 +60,7 @@ pub fn logits<'b>(
 ) -> Result<Value<'b>, TemplateError> {
     let h = nn::norm(scope, x, final_norm)?;
     let dims = DotDims { lhs_contracting: vec![2], rhs_contracting: vec![1], ..DotDims::default() };
-    Ok(h.dot(head, dims).named("logits"))
+    let head = head.tagged(Tag::compute([Dim::Vocab, Dim::Embed]));
+    let logits = h.dot(head, dims).named("logits");
+    Ok(logits.tagged(Tag::compute([Dim::Batch, Dim::Seq, Dim::Vocab])))
 }

@@ -41,6 +41,6 @@ pub use client::Client;
 pub use device::Device;
 pub use error::{ErrorCode, PjrtError};
 pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
-pub use options::{CompileOptions, NamedValue, OptionValue, Partitioner, Program, ProgramFormat};
+pub use options::{CompileOptions, NamedValue, OptionValue, Program, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
 pub use topology::Topology;

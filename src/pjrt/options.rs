@@ -9,6 +9,7 @@ use super::{
     error::PjrtError,
     sys::{self, CStruct, named_value_type},
 };
+use crate::base::Partitioner;
 
 /// A value that plugins take by name, as options of a client or topology, and give by name, as attributes.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,16 +125,6 @@ impl Program<'_> {
             ..CStruct::new()
         }
     }
-}
-
-/// Which of XLA's two partitioners splits the program over the devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Partitioner {
-    /// Reads the `sharding` of instructions.
-    #[default]
-    Gspmd,
-    /// Reads the `xla.sdy.*` frontend attributes.
-    Shardy,
 }
 
 /// The value of an XLA debug option such as `xla_gpu_autotune_level`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 use super::*;
-use crate::base::{ArrayShape, DType, Literal};
+use crate::base::{ArrayShape, DType, Literal, Partitioner};
 
 /// StableHLO of `(state + input, state * input)`, where the first result takes the memory of `state`.
 const STEP: &str = r#"

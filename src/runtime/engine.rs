@@ -1,29 +1,22 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{RuntimeError, Target};
+use super::{RuntimeError, Sharded, State, Target};
 use crate::{
-    base::{ArrayShape, Literal},
+    base::{ArrayShape, Literal, Partitioner},
     hlo::proto,
-    pjrt::{
-        Arg, Buffer, Client, CompileOptions, HostArray, LoadedExecutable, Plugin, Program, ProgramFormat,
-    },
+    pjrt::{Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat},
+    runtime::boxes::{self, Boxed},
     step::{Role, Slot, StepProgram},
 };
-
-/// What lives on the device between two runs, by role.
-#[derive(Debug, Default)]
-pub struct State {
-    buffers: BTreeMap<Role, Buffer>,
-}
 
 /// What one run gives besides the new state.
 pub type Results = BTreeMap<Role, Literal>;
 
-/// A plugin's client for one target.
+/// A plugin's client for the devices of one target.
 #[derive(Debug)]
 pub struct Engine {
     client: Client,
-    device: i32,
+    devices: Vec<i32>,
 }
 
 /// A program ready to run.
@@ -33,52 +26,20 @@ pub struct Compiled {
     executable: LoadedExecutable,
 }
 
-impl State {
-    /// Puts a value under its role, in place of the one before.
-    pub fn insert(&mut self, role: Role, buffer: Buffer) {
-        self.buffers.insert(role, buffer);
-    }
-
-    /// Drops the value of a role, if there is one.
-    pub fn remove(&mut self, role: Role) {
-        self.buffers.remove(&role);
-    }
-
-    /// The value of a role.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn get(&self, role: Role) -> Result<&Buffer, RuntimeError> {
-        self.buffers.get(&role).ok_or(RuntimeError::Missing { role })
-    }
-
-    /// The value of a role, copied to the host.
-    ///
-    /// # Errors
-    /// If there is none, or the copy fails.
-    pub fn download(&self, role: Role) -> Result<Literal, RuntimeError> {
-        Ok(self.get(role)?.to_literal()?)
-    }
-
-    /// Bytes on the device.
-    ///
-    /// # Errors
-    /// If the plugin does not say.
-    pub fn bytes_on_device(&self) -> Result<usize, RuntimeError> {
-        self.buffers.values().try_fold(0, |sum, buffer| Ok(sum + buffer.bytes_on_device()?))
-    }
-}
-
 impl Engine {
     /// Starts the plugin's client.
     ///
     /// # Errors
-    /// If the plugin refuses, or drives no device.
+    /// If the plugin refuses, or drives fewer devices than the target has.
     pub fn start(plugin: Arc<Plugin>, target: &Target) -> Result<Self, RuntimeError> {
         let client = Client::create(plugin, &target.client_options())?;
-        let no_device = || RuntimeError::NoDevice { platform: target.platform().to_owned() };
-        let device = client.devices().first().ok_or_else(no_device)?.id;
-        Ok(Self { client, device })
+        let all = client.devices();
+        if all.len() < target.devices() {
+            let (platform, expected, found) = (target.platform().to_owned(), target.devices(), all.len());
+            return Err(RuntimeError::Devices { platform, expected, found });
+        }
+        let devices = all.iter().take(target.devices()).map(|device| device.id).collect();
+        Ok(Self { client, devices })
     }
 
     /// The client.
@@ -86,31 +47,48 @@ impl Engine {
         &self.client
     }
 
-    /// Compiles a program.
+    /// Compiles a program for all devices.
     ///
     /// # Errors
     /// If the plugin refuses it.
-    pub fn compile(&self, program: StepProgram) -> Result<Compiled, RuntimeError> {
+    pub fn compile(&self, program: StepProgram, partitioner: Partitioner) -> Result<Compiled, RuntimeError> {
         let bytes = proto::encode(&program.module);
         let source = Program { format: ProgramFormat::Hlo, bytes: &bytes };
-        let executable = self.client.compile(source, &CompileOptions::for_devices(1))?;
+        let options = CompileOptions { partitioner, ..CompileOptions::for_devices(self.devices.len()) };
+        let executable = self.client.compile(source, &options)?;
         Ok(Compiled { program, executable })
     }
 
-    /// Copies a value to the device.
+    /// Puts a value onto the devices, shard by shard; `read` writes a part of it, row-major, into bytes of its size.
     ///
     /// # Errors
-    /// If the plugin fails.
-    pub fn upload(&self, literal: &Literal) -> Result<Buffer, RuntimeError> {
-        self.upload_bytes(literal.bytes(), literal.shape())
+    /// What `read` returns, or if the plugin fails.
+    pub fn place(
+        &self,
+        slot: &Slot,
+        read: impl FnMut(&[Range<usize>], &mut [u8]) -> Result<(), RuntimeError>,
+    ) -> Result<Sharded, RuntimeError> {
+        Sharded::place(&self.client, &self.devices, slot, read)
     }
 
-    /// Copies row-major bytes to the device.
+    /// Puts a value of the host onto the devices.
     ///
     /// # Errors
-    /// If they are not as many as the shape says, or the plugin fails.
-    pub fn upload_bytes(&self, bytes: &[u8], shape: &ArrayShape) -> Result<Buffer, RuntimeError> {
-        Ok(self.client.upload(HostArray { bytes, shape, device: self.device })?)
+    /// If it has another shape than the slot, or the plugin fails.
+    pub fn upload(&self, slot: &Slot, literal: &Literal) -> Result<Sharded, RuntimeError> {
+        let shape = slot.shape();
+        if *literal.shape() != shape {
+            let found = literal.shape().clone();
+            return Err(RuntimeError::Shape { role: slot.role, expected: shape, found });
+        }
+        self.place(slot, |window, bytes| {
+            let part = ArrayShape::new(shape.dtype, window.iter().map(Range::len).collect::<Vec<_>>());
+            let from = Boxed { sizes: &shape.dims, window };
+            let origin = boxes::at_origin(window);
+            let to = Boxed { sizes: &part.dims, window: &origin };
+            boxes::copy(literal.bytes(), from, bytes, to, shape.dtype.bytes());
+            Ok(())
+        })
     }
 
     /// Runs a program. Arguments come from `inputs` where it has their role, else from `state`; those that the program
@@ -125,34 +103,23 @@ impl Engine {
         inputs: &[(Role, Literal)],
     ) -> Result<Results, RuntimeError> {
         let Compiled { program, executable } = compiled;
-        let uploaded: BTreeMap<Role, Buffer> = inputs
-            .iter()
-            .map(|(role, literal)| Ok((*role, self.upload(literal)?)))
-            .collect::<Result<_, RuntimeError>>()?;
-        for Slot { role, .. } in &program.inputs {
-            if !uploaded.contains_key(role) {
-                state.get(*role)?;
+        let mut uploaded: BTreeMap<Role, Sharded> = BTreeMap::new();
+        for slot in &program.inputs {
+            match inputs.iter().find(|(role, _)| *role == slot.role) {
+                Some((role, literal)) => drop(uploaded.insert(*role, self.upload(slot, literal)?)),
+                None => drop(state.get(slot.role)?),
             }
         }
-        let donated: BTreeMap<Role, Buffer> = program
-            .inputs
-            .iter()
-            .filter(|slot| program.is_donated(slot.role))
-            .filter_map(|slot| Some((slot.role, state.buffers.remove(&slot.role)?)))
-            .collect();
-        let arguments = gather(program, donated, &uploaded, state)?;
-        let outputs = executable.execute(vec![arguments])?.pop().unwrap_or_default();
-        if outputs.len() != program.outputs.len() {
-            let (expected, found) = (program.outputs.len(), outputs.len());
-            return Err(RuntimeError::Results { expected, found });
-        }
+        let arguments = gather(program, &uploaded, state, self.devices.len())?;
+        let outputs = executable.execute(arguments)?;
         let mut results = Results::new();
-        for (slot, buffer) in program.outputs.iter().zip(outputs) {
+        for (slot, shards) in program.outputs.iter().zip(by_output(outputs, program.outputs.len())?) {
+            let value = Sharded::adopt(slot, shards)?;
             let taken = program.inputs.iter().any(|input| input.role == slot.role);
             if taken {
-                state.insert(slot.role, buffer);
+                state.insert(slot.role, value);
             } else {
-                results.insert(slot.role, buffer.to_literal()?);
+                results.insert(slot.role, value.to_literal()?);
             }
         }
         Ok(results)
@@ -171,16 +138,42 @@ impl Compiled {
     }
 }
 
+/// One list of arguments for each device. What the program donates is taken out of `state`.
 fn gather<'a>(
     program: &StepProgram,
-    mut donated: BTreeMap<Role, Buffer>,
-    uploaded: &'a BTreeMap<Role, Buffer>,
-    state: &'a State,
-) -> Result<Vec<Arg<'a>>, RuntimeError> {
-    let argument = |slot: &Slot| match (donated.remove(&slot.role), uploaded.get(&slot.role)) {
-        (Some(buffer), _) => Ok(Arg::Donate(buffer)),
-        (None, Some(buffer)) => Ok(Arg::Keep(buffer)),
-        (None, None) => Ok(Arg::Keep(state.get(slot.role)?)),
-    };
-    program.inputs.iter().map(argument).collect()
+    uploaded: &'a BTreeMap<Role, Sharded>,
+    state: &'a mut State,
+    devices: usize,
+) -> Result<Vec<Vec<Arg<'a>>>, RuntimeError> {
+    let mut donated: BTreeMap<Role, Sharded> = program
+        .inputs
+        .iter()
+        .filter(|slot| program.is_donated(slot.role))
+        .filter_map(|slot| Some((slot.role, state.remove(slot.role)?)))
+        .collect();
+    let state: &'a State = state;
+    let mut lists: Vec<Vec<Arg<'a>>> = (0..devices).map(|_| vec![]).collect();
+    for Slot { role, .. } in &program.inputs {
+        if let Some(value) = donated.remove(role) {
+            let shards = value.into_shards().into_iter().map(Arg::Donate);
+            lists.iter_mut().zip(shards).for_each(|(list, shard)| list.push(shard));
+        } else {
+            let value = uploaded.get(role).map_or_else(|| state.get(*role), Ok)?;
+            let shards = value.shards().iter().map(Arg::Keep);
+            lists.iter_mut().zip(shards).for_each(|(list, shard)| list.push(shard));
+        }
+    }
+    Ok(lists)
+}
+
+/// The shards of each result, from the results of each device.
+fn by_output(devices: Vec<Vec<Buffer>>, expected: usize) -> Result<Vec<Vec<Buffer>>, RuntimeError> {
+    let mut outputs: Vec<Vec<Buffer>> = (0..expected).map(|_| vec![]).collect();
+    for results in devices {
+        if results.len() != expected {
+            return Err(RuntimeError::Results { expected, found: results.len() });
+        }
+        outputs.iter_mut().zip(results).for_each(|(output, shard)| output.push(shard));
+    }
+    Ok(outputs)
 }

@@ -1,4 +1,4 @@
-use crate::{pjrt::PjrtError, step::Role, weights::WeightsError};
+use crate::{base::ArrayShape, pjrt::PjrtError, step::Role, weights::WeightsError};
 
 /// What can go wrong on a device, or on the way to it.
 #[derive(Debug, thiserror::Error)]
@@ -23,11 +23,43 @@ pub enum RuntimeError {
         /// What the plugin gave.
         found: usize,
     },
-    /// The target has no device.
-    #[error("the {platform} plugin found no device")]
-    NoDevice {
+    /// The target has fewer devices than it is meant to have.
+    #[error("expected {expected} devices, the {platform} plugin found {found}")]
+    Devices {
         /// The platform.
         platform: String,
+        /// What the target says.
+        expected: usize,
+        /// What the plugin drives.
+        found: usize,
+    },
+    /// A value has another shape than its role.
+    #[error("expected `{role}` to be {expected}, found {found}")]
+    Shape {
+        /// Which.
+        role: Role,
+        /// What the program says.
+        expected: ArrayShape,
+        /// What was given.
+        found: ArrayShape,
+    },
+    /// The plugin split a result otherwise than the program says.
+    #[error("expected `{role}` to be {expected} on each device, found {found}")]
+    ShardShape {
+        /// Which.
+        role: Role,
+        /// What the program says.
+        expected: ArrayShape,
+        /// What the plugin gave.
+        found: ArrayShape,
+    },
+    /// A sharding does not fit the value.
+    #[error("`{role}` cannot lie as {sharding}")]
+    Sharding {
+        /// Which.
+        role: Role,
+        /// How it was to lie.
+        sharding: String,
     },
 }
 
@@ -41,8 +73,10 @@ impl RuntimeError {
                 "a run that failed takes its donated state with it: start again from the last checkpoint"
                     .into(),
             ),
-            Self::NoDevice { .. } => Some("give another --target, or check the driver".into()),
-            Self::Results { .. } => None,
+            Self::Devices { .. } => Some("give another --target, or check the driver".into()),
+            Self::Results { .. } | Self::Shape { .. } | Self::ShardShape { .. } | Self::Sharding { .. } => {
+                None
+            }
         }
     }
 }

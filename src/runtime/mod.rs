@@ -1,12 +1,17 @@
-//! Layer 5: a step on a device. [`Target`] says which, [`Engine`] compiles programs for it, [`State`] holds what lives
-//! there between two runs: weights, adapters, optimizer.
+//! Layer 5: a step on devices. [`Devices`] says which, and how tensors lie on them; [`Engine`] compiles programs for
+//! them, [`State`] holds what lives there between two runs: weights, adapters, optimizer.
 
+mod boxes;
+mod devices;
 mod engine;
 mod error;
 mod place;
+mod sharded;
 mod target;
 
-pub use engine::{Compiled, Engine, Results, State};
+pub use devices::Devices;
+pub use engine::{Compiled, Engine, Results};
 pub use error::RuntimeError;
 pub use place::{check_weights, place_base, place_zeros};
+pub use sharded::{Sharded, State};
 pub use target::{Target, TargetError};

@@ -1,10 +1,15 @@
+use std::ops::Range;
+
 use rayon::prelude::*;
 
-use super::{Engine, RuntimeError, State};
+use super::{
+    Engine, RuntimeError, State,
+    boxes::{self, Boxed},
+};
 use crate::{
-    base::{ArrayShape, DType, Findings},
-    model::{AdapterSpec, Config, ParamSpec, base_params, sizes},
-    step::Role,
+    base::{DType, Findings},
+    model::{Config, NamedDims, ParamSpec, base_params, sizes},
+    step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
 };
 
@@ -27,8 +32,8 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Fin
     })
 }
 
-/// Loads the frozen parameters onto the device, one stacked tensor at a time, straight from the mapped files. `loaded`
-/// is told the bytes after each.
+/// Loads the frozen parameters onto the devices, one shard at a time, straight from the mapped files. `loaded` is told
+/// the bytes of each tensor.
 ///
 /// # Errors
 /// If a tensor cannot be read or copied.
@@ -36,49 +41,81 @@ pub fn place_base(
     engine: &Engine,
     state: &mut State,
     checkpoint: &Checkpoint,
-    config: &Config,
-    dtype: DType,
+    spec: &StepSpec<'_>,
     mut loaded: impl FnMut(usize),
 ) -> Result<(), RuntimeError> {
-    for spec in base_params(config) {
-        let shape = ArrayShape::new(dtype, sizes(&spec.dims()));
-        let bytes = read_stack(checkpoint, &spec, dtype, shape.bytes())?;
-        state.insert(Role::Base(spec.param), engine.upload_bytes(&bytes, &shape)?);
-        loaded(shape.bytes());
+    let params = base_params(spec.workload.config);
+    let slots = slots(spec, params.iter().map(|param| Role::Base(param.param)));
+    for (param, slot) in params.iter().zip(slots) {
+        let read = |window: &[Range<usize>], bytes: &mut [u8]| {
+            Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)
+        };
+        state.insert(slot.role, engine.place(&slot, read)?);
+        loaded(slot.shape().bytes());
     }
     Ok(())
 }
 
-fn read_stack(
-    checkpoint: &Checkpoint,
-    spec: &ParamSpec,
-    dtype: DType,
-    total: usize,
-) -> Result<Vec<u8>, WeightsError> {
-    let names = spec.stored_names();
-    let window: Vec<_> = spec.stored_sizes().into_iter().map(|size| 0..size).collect();
-    let mut bytes = vec![0; total];
-    let each = total / names.len().max(1);
-    bytes
-        .par_chunks_mut(each.max(1))
-        .zip(&names)
-        .try_for_each(|(layer, name)| checkpoint.read(name, &window, dtype, layer))?;
-    Ok(bytes)
-}
-
-/// Puts zeros under a role for every adapter factor: fresh moments, or gradients to add to.
+/// Puts zeros under roles: fresh moments, or gradients to add to.
 ///
 /// # Errors
 /// If the plugin fails.
-pub fn place_zeros(
-    engine: &Engine,
-    state: &mut State,
-    adapters: &[AdapterSpec],
-    role: impl Fn(crate::model::AdapterId) -> Role,
-) -> Result<(), RuntimeError> {
-    for spec in adapters {
-        let shape = ArrayShape::new(DType::F32, sizes(&spec.dims));
-        state.insert(role(spec.id), engine.upload_bytes(&vec![0; shape.bytes()], &shape)?);
+pub fn place_zeros(engine: &Engine, state: &mut State, slots: &[Slot]) -> Result<(), RuntimeError> {
+    for slot in slots {
+        state.insert(slot.role, engine.place(slot, |_, _| Ok(()))?);
     }
+    Ok(())
+}
+
+/// Reads a box of a parameter, by its dimensions on the device, the layers side by side.
+fn read_stack(
+    checkpoint: &Checkpoint,
+    spec: &ParamSpec,
+    window: &[Range<usize>],
+    dtype: DType,
+    out: &mut [u8],
+) -> Result<(), WeightsError> {
+    let names = spec.stored_names();
+    let (names, window) = match (spec.layers, window.split_first()) {
+        (Some(_), Some((layers, window))) => (&names[layers.clone()], window),
+        _ => (&names[..], window),
+    };
+    let each = out.len() / names.len().max(1);
+    let layers = out.par_chunks_mut(each.max(1)).zip(names);
+    layers.try_for_each(|(layer, name)| read_layer(checkpoint, name, &spec.stored, window, dtype, layer))
+}
+
+/// Reads a box of one tensor by its named dimensions, several of which may make up one dimension on disk.
+fn read_layer(
+    checkpoint: &Checkpoint,
+    name: &str,
+    stored: &[NamedDims],
+    window: &[Range<usize>],
+    dtype: DType,
+    out: &mut [u8],
+) -> Result<(), WeightsError> {
+    let mut rest = window;
+    let mut on_disk: Vec<Range<usize>> = vec![];
+    // The part that is read, by named dimensions, and the box inside it.
+    let (mut read, mut inside) = (vec![], vec![]);
+    for parts in stored {
+        let (ranges, later) = rest.split_at(parts.len());
+        rest = later;
+        let sizes = sizes(parts);
+        let inner: usize = sizes[1..].iter().product();
+        on_disk.push(ranges[0].start * inner..ranges[0].end * inner);
+        read.extend([ranges[0].len()].into_iter().chain(sizes[1..].iter().copied()));
+        inside.push(0..ranges[0].len());
+        inside.extend(ranges[1..].iter().cloned());
+    }
+    if inside == boxes::whole(&read) {
+        return checkpoint.read(name, &on_disk, dtype, out);
+    }
+    let width = dtype.bytes();
+    let mut bytes = vec![0; read.iter().product::<usize>() * width];
+    checkpoint.read(name, &on_disk, dtype, &mut bytes)?;
+    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), boxes::at_origin(&inside));
+    let from = Boxed { sizes: &read, window: &inside };
+    boxes::copy(&bytes, from, out, Boxed { sizes: &extents, window: &origin }, width);
     Ok(())
 }

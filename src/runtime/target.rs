@@ -26,6 +26,9 @@ pub enum TargetError {
         /// What stands after it.
         found: String,
     },
+    /// Several devices, and nothing says what each is to do.
+    #[error("{0} has several devices, and no mesh config says what each holds")]
+    NoMesh(Target),
 }
 
 impl TargetError {
@@ -40,6 +43,10 @@ impl TargetError {
                 })
             }
             Self::Devices { platform, .. } => Some(format!("for example `{platform}:8`")),
+            Self::NoMesh(target) => Some(format!(
+                "give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target {}`",
+                target.platform
+            )),
         }
     }
 }
@@ -53,6 +60,14 @@ impl Target {
     /// How many devices.
     pub fn devices(&self) -> usize {
         self.devices
+    }
+
+    /// The CPU as several devices.
+    ///
+    /// # Errors
+    /// If there are none, or more than a process can drive.
+    pub fn cpu(devices: usize) -> Result<Self, TargetError> {
+        format!("cpu:{devices}").parse()
     }
 
     /// What its plugin is told when its client starts.

@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
-use super::{Role, Slot, StepProgram, passes::mean};
+use super::{Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
 use crate::{
     autodiff::AutodiffError,
-    base::{ArrayShape, DType, Dim, Findings},
-    hlo::{Alias, Builder, Comparison, ModuleBuilder, Value, verify},
+    base::{ArrayShape, DType, Findings},
+    hlo::{Alias, Builder, Comparison, ModuleBuilder, PadDim, Sharding, SliceDim, Value, verify},
+    mesh::{self, Plan},
     model::{
-        AdapterId, AdapterSpec, Config, LoraPlan, Param, ParamSpec, adapter_params, base_params, llama,
+        AdapterId, Param, llama,
         nn::{self, Scope},
     },
     optim::AdamW,
@@ -16,22 +17,23 @@ use crate::{
 /// What a step is built from.
 #[derive(Clone, Copy)]
 pub struct StepSpec<'a> {
-    /// The model.
-    pub config: &'a Config,
-    /// Which linears are adapted, and how.
-    pub lora: &'a LoraPlan,
-    /// The element type of base weights and activations.
-    pub dtype: DType,
-    /// Sequences of a batch.
-    pub batch: usize,
-    /// Positions of a sequence.
-    pub seq: usize,
+    /// What is trained.
+    pub workload: Workload<'a>,
     /// The optimizer.
     pub optimizer: AdamW,
     /// The largest norm of the gradients; infinity clips nothing.
     pub max_grad_norm: f64,
     /// The layer mathematics.
     pub templates: &'a Templates,
+    /// The mesh that everything lies on; `None` for a single device.
+    pub mesh: Option<&'a Plan>,
+}
+
+impl<'a> StepSpec<'a> {
+    /// A step on a single device, with the usual optimizer, whose gradients are clipped to a norm of one.
+    pub fn new(workload: Workload<'a>, templates: &'a Templates) -> Self {
+        Self { workload, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
+    }
 }
 
 /// The programs that can be built of one step.
@@ -97,28 +99,67 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
     let entry = module.try_define("step", |b| {
         let arguments: BTreeMap<Role, Value<'_>> = inputs
             .iter()
-            .map(|slot| (slot.role, b.parameter(&slot.role.to_string(), slot.shape())))
+            .map(|slot| {
+                let argument = b.parameter(&slot.role.to_string(), slot.padded_shape());
+                (slot.role, cut(argument.tagged(weaver.catalog.tag(slot.role)), &slot.shape()))
+            })
             .collect();
         let results = weaver.program(program, b, &arguments)?;
-        outputs = results.iter().map(|(role, _)| weaver.slot(*role)).collect();
-        let values: Vec<Value<'_>> = results.into_iter().map(|(_, value)| value).collect();
-        Ok::<_, StepError>(b.tuple(&values))
+        outputs = results.iter().map(|&(role, _)| slot(spec, &weaver.catalog, role)).collect();
+        let values = results.into_iter().zip(&outputs).map(|((role, value), slot)| {
+            fill_up(value, &slot.padded_shape()).tagged(weaver.catalog.tag(role))
+        });
+        Ok::<_, StepError>(b.tuple(&values.collect::<Vec<_>>()))
     })?;
     let aliases = outputs.iter().enumerate().filter_map(|(output, slot)| {
         let parameter = inputs.iter().position(|input| input.role == slot.role)?;
         Some(Alias { output, parameter })
     });
     let aliases = aliases.collect();
-    let module = verify(module.finish("hloom_step", entry, aliases))?;
-    Ok(StepProgram { module, inputs, outputs })
+    let module = module.finish("hloom_step", entry, aliases);
+    let module = match spec.mesh {
+        Some(plan) => mesh::annotate(module, plan),
+        None => module,
+    };
+    Ok(StepProgram { module: verify(module)?, inputs, outputs })
+}
+
+/// The value inside its padding.
+fn cut<'b>(value: Value<'b>, shape: &ArrayShape) -> Value<'b> {
+    if value.array() == *shape {
+        return value;
+    }
+    let whole = |&limit: &usize| SliceDim { start: 0, limit, stride: 1 };
+    value.slice(&shape.dims.iter().map(whole).collect::<Vec<_>>())
+}
+
+/// The value with zeros after it.
+fn fill_up<'b>(value: Value<'b>, shape: &ArrayShape) -> Value<'b> {
+    if value.array() == *shape {
+        return value;
+    }
+    let more = shape.dims.iter().zip(value.dims());
+    let edges = more.map(|(&to, from)| PadDim { high: (to - from) as i64, ..PadDim::default() });
+    value.pad(value.builder().scalar(shape.dtype, 0.0), &edges.collect::<Vec<_>>())
+}
+
+/// The argument or result with this role, of any program of the step.
+pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<Slot> {
+    let catalog = Catalog::new(spec.workload);
+    roles.into_iter().map(|role| slot(spec, &catalog, role)).collect()
+}
+
+fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
+    let tensor = catalog.tensor(role);
+    let sharding = spec.mesh.map_or(Sharding::Replicated, |plan| plan.assign(&tensor).sharding(&plan.mesh));
+    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding }
 }
 
 /// The step being woven.
 pub(super) struct Weaver<'a> {
     pub spec: &'a StepSpec<'a>,
     pub scope: Scope<'a>,
-    pub base: Vec<ParamSpec>,
-    pub adapters: Vec<AdapterSpec>,
+    pub catalog: Catalog<'a>,
 }
 
 pub(super) type Arguments<'b> = BTreeMap<Role, Value<'b>>;
@@ -126,38 +167,27 @@ pub(super) type Results<'b> = Vec<(Role, Value<'b>)>;
 
 impl<'a> Weaver<'a> {
     fn new(spec: &'a StepSpec<'a>, loom: &'a Loom<'a>) -> Self {
-        let &StepSpec { config, lora, dtype, batch, seq, .. } = spec;
-        Self {
-            spec,
-            scope: Scope { loom, config, t: dtype, batch, seq },
-            base: base_params(config),
-            adapters: adapter_params(config, lora),
-        }
-    }
-
-    pub(super) fn ids(&self) -> impl Iterator<Item = AdapterId> {
-        self.adapters.iter().map(|spec| spec.id)
+        let Workload { config, dtype, batch, seq, .. } = spec.workload;
+        let scope = Scope { loom, config, t: dtype, batch, seq };
+        Self { spec, scope, catalog: Catalog::new(spec.workload) }
     }
 
     fn inputs(&self, program: Program) -> Vec<Slot> {
-        let base = self.base.iter().map(|spec| Role::Base(spec.param));
-        let adapters = || self.ids().map(Role::Adapter);
-        let optimizer =
-            || self.ids().map(Role::Moment1).chain(self.ids().map(Role::Moment2)).chain([Role::Updates]);
-        let gradients = || self.ids().map(Role::Gradient);
+        let Self { catalog, .. } = self;
+        let base = catalog.base.iter().map(|spec| Role::Base(spec.param));
+        let adapters = || catalog.ids().map(Role::Adapter);
+        let gradients = || catalog.ids().map(Role::Gradient);
         let roles: Vec<Role> = match program {
-            Program::Train => base
-                .chain(adapters())
-                .chain(optimizer())
-                .chain([Role::InputIds, Role::Labels, Role::LearningRate])
-                .collect(),
+            Program::Train => {
+                catalog.at_rest().chain([Role::InputIds, Role::Labels, Role::LearningRate]).collect()
+            }
             Program::Accumulate => base
                 .chain(adapters())
                 .chain(gradients())
                 .chain([Role::Loss, Role::InputIds, Role::Labels, Role::Counted])
                 .collect(),
             Program::Apply => adapters()
-                .chain(optimizer())
+                .chain(catalog.optimizer())
                 .chain(gradients())
                 .chain([Role::LearningRate, Role::Counted])
                 .collect(),
@@ -165,29 +195,7 @@ impl<'a> Weaver<'a> {
             Program::Logits => base.chain(adapters()).chain([Role::InputIds]).collect(),
             Program::NextLogits => base.chain(adapters()).chain([Role::InputIds, Role::Position]).collect(),
         };
-        roles.into_iter().map(|role| self.slot(role)).collect()
-    }
-
-    fn slot(&self, role: Role) -> Slot {
-        let &StepSpec { config, dtype, batch, seq, .. } = self.spec;
-        let (batch, seq, vocab) = ((Dim::Batch, batch), (Dim::Seq, seq), (Dim::Vocab, config.vocab_size));
-        let (dims, dtype) = match role {
-            Role::Base(param) => {
-                let spec = self.base.iter().find(|spec| spec.param == param);
-                (spec.map(ParamSpec::dims).unwrap_or_default(), dtype)
-            }
-            Role::Adapter(id) | Role::Moment1(id) | Role::Moment2(id) | Role::Gradient(id) => {
-                let spec = self.adapters.iter().find(|spec| spec.id == id);
-                (spec.map(|spec| spec.dims.clone()).unwrap_or_default(), DType::F32)
-            }
-            Role::InputIds | Role::Labels => (vec![batch, seq], DType::S32),
-            Role::Position => (vec![batch], DType::S32),
-            Role::Updates | Role::Counted => (vec![], DType::S32),
-            Role::LearningRate | Role::Loss | Role::GradNorm => (vec![], DType::F32),
-            Role::Logits => (vec![batch, seq, vocab], DType::F32),
-            Role::NextLogits => (vec![batch, vocab], DType::F32),
-        };
-        Slot { role, dims, dtype }
+        roles.into_iter().map(|role| slot(self.spec, catalog, role)).collect()
     }
 
     fn program<'b>(
@@ -220,7 +228,7 @@ impl<'a> Weaver<'a> {
             }
             Program::Apply => {
                 let gradients: Vec<(AdapterId, Value<'b>)> =
-                    self.ids().map(|id| (id, arguments[&Role::Gradient(id)])).collect();
+                    self.catalog.ids().map(|id| (id, arguments[&Role::Gradient(id)])).collect();
                 let (mut results, norm) = self.update(b, arguments, &gradients, arguments[&Role::Counted])?;
                 let zeroed =
                     gradients.iter().map(|(id, value)| (Role::Gradient(*id), b.full(value.array(), 0.0)));

@@ -11,6 +11,6 @@ mod stack;
 mod tensors;
 mod update;
 
-pub use build::{Program, StepError, StepSpec, build};
+pub use build::{Program, StepError, StepSpec, build, slots};
 pub use slots::{Role, Slot, StepProgram};
-pub use tensors::{TensorSpec, tensors};
+pub use tensors::{Workload, tensors};

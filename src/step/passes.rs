@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     autodiff,
-    base::{ArrayShape, DType, Literal},
+    base::{ArrayShape, DType, Dim, Literal, Tag, Use},
     hlo::{Builder, CompId, ModuleBuilder, Value},
     model::{
         AdapterId, AdapterSpec, Factor, Linear, NamedDims, Param, ParamSpec,
@@ -25,7 +25,7 @@ struct Stack<'b> {
     layer: CompId,
     /// `[batch, seq, embed]`, the embedded tokens.
     x: Value<'b>,
-    /// What the loops carry unchanged: the two rope tables, then stacked parameters, then adapter factors.
+    /// What the loops carry unchanged: the two rope tables, then what [`Weaver::stacks`] lists.
     fixed: Vec<Value<'b>>,
 }
 
@@ -92,11 +92,13 @@ impl Weaver<'_> {
         stack: &Stack<'b>,
     ) -> Result<(Value<'b>, Value<'b>), StepError> {
         let &Stack { layer, x, ref fixed } = stack;
-        let carried = [x, empty_stack(b, self.layers(), &x.array())];
+        let tag = layer_inputs();
+        let shape = ArrayShape::new(x.dtype(), [&[self.layers()], &x.dims()[..]].concat());
+        let carried = [x, empty_stack(b, shape, &tag)];
         let last = for_each_layer(b, "forward", self.layers(), Order::Forward, &carried, fixed, |turn| {
             let (x, inputs) = (turn.carried[0], turn.carried[1]);
             let y = turn.b.call(layer, &self.layer_arguments(&turn, x));
-            Ok(vec![y, set_layer(inputs, turn.layer, x)])
+            Ok(vec![y, set_layer(inputs, turn.layer, x, &tag)])
         })?;
         Ok((last[0], last[1]))
     }
@@ -109,23 +111,25 @@ impl Weaver<'_> {
         layer_inputs: Value<'b>,
         dx: Value<'b>,
     ) -> Result<Vec<(AdapterId, Value<'b>)>, StepError> {
-        let factors = stack.fixed.len() - self.adapters.len()..stack.fixed.len();
+        let factors = stack.fixed.len() - self.catalog.adapters.len()..stack.fixed.len();
         // The layer's parameters are its input and then, but for the scales, an entry of each fixed value.
         let wrt: Vec<usize> = [0].into_iter().chain(factors.clone().map(|index| index + 1)).collect();
         let layer_backward = autodiff::backward(b.module(), stack.layer, &wrt, &[])?;
 
-        let empty = factors.map(|index| b.full(stack.fixed[index].array(), 0.0));
-        let carried: Vec<Value<'b>> = [dx].into_iter().chain(empty).collect();
+        let tags: Vec<Tag> = self.catalog.ids().map(|id| self.catalog.tag(Role::Gradient(id))).collect();
+        let empty = factors.zip(&tags).map(|(index, tag)| empty_stack(b, stack.fixed[index].array(), tag));
+        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
         let fixed = [&stack.fixed[..], &[layer_inputs]].concat();
         let last = for_each_layer(b, "backward", self.layers(), Order::Backward, &carried, &fixed, |turn| {
-            let x = at_layer(turn.fixed[turn.fixed.len() - 1], turn.layer);
+            let x = at_layer(turn.fixed[turn.fixed.len() - 1], turn.layer).tagged(nn::residual());
             let layer_arguments = self.layer_arguments(&turn, x);
             let found = turn.b.call(layer_backward, &[&layer_arguments[..], &[turn.carried[0]]].concat());
-            let gradients = turn.carried.iter().enumerate().skip(1);
-            let gradients = gradients.map(|(index, &stack)| set_layer(stack, turn.layer, found.get(index)));
-            Ok([found.get(0)].into_iter().chain(gradients).collect())
+            let gradients = turn.carried[1..].iter().zip(&tags).enumerate();
+            let gradients = gradients
+                .map(|(index, (&stack, tag))| set_layer(stack, turn.layer, found.get(index + 1), tag));
+            Ok([found.get(0).tagged(nn::residual())].into_iter().chain(gradients).collect())
         })?;
-        Ok(self.ids().zip(last.into_iter().skip(1)).collect())
+        Ok(self.catalog.ids().zip(last.into_iter().skip(1)).collect())
     }
 
     fn layers(&self) -> usize {
@@ -133,36 +137,49 @@ impl Weaver<'_> {
     }
 
     fn stacked(&self) -> impl Iterator<Item = &ParamSpec> {
-        self.base.iter().filter(|spec| spec.layers.is_some())
+        self.catalog.base.iter().filter(|spec| spec.layers.is_some())
+    }
+
+    /// What a layer takes an entry of: stacked parameters, then adapter factors.
+    fn stacks(&self) -> impl Iterator<Item = Role> {
+        let base = self.stacked().map(|spec| Role::Base(spec.param));
+        base.chain(self.catalog.ids().map(Role::Adapter))
     }
 
     fn stack<'b>(&self, b: &'b Builder<'b>, arguments: &Arguments<'b>) -> Result<Stack<'b>, StepError> {
-        let embedding = arguments[&Role::Base(Param::Embed)];
-        let x = nn::embed(&self.scope, embedding, arguments[&Role::InputIds])?;
+        // Each device looks up all tokens in the part of the table that it holds; what then moves is the rows found,
+        // not the table.
+        let table = self.catalog.tensor(Role::Base(Param::Embed));
+        let found = Tag { used: Use::Lookup { param: table.name }, ..nn::residual() };
+        let x = nn::embed(&self.scope, arguments[&Role::Base(Param::Embed)], arguments[&Role::InputIds])?;
+        let x = x.tagged(found).tagged(nn::residual());
         let RopeTable { cos, sin } = nn::rope_table(&self.scope, b)?;
-        let base = self.stacked().map(|spec| arguments[&Role::Base(spec.param)]);
-        let factors = self.ids().map(|id| arguments[&Role::Adapter(id)]);
-        let fixed = [cos, sin].into_iter().chain(base).chain(factors).collect();
+        let stacks = self.stacks().map(|role| arguments[&role]);
+        let fixed = [cos, sin].into_iter().chain(stacks).collect();
         Ok(Stack { layer: self.layer(b.module())?, x, fixed })
     }
 
     /// The arguments of the layer computation at one turn of a loop over the stack.
     fn layer_arguments<'b>(&self, turn: &Turn<'b>, x: Value<'b>) -> Vec<Value<'b>> {
-        let n_entries = self.stacked().count() + self.adapters.len();
         let (tables, stacks) = turn.fixed.split_at(2);
-        let entries = stacks.iter().take(n_entries).map(|&stack| at_layer(stack, turn.layer));
+        let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
+            // One layer is gathered at a time, and let go.
+            let tag = self.catalog.tag(role).entry();
+            at_layer(stack, turn.layer).tagged(tag.clone()).tagged(tag.computed())
+        });
         let scales = self.adapted().map(|linear| self.scale(turn.layer, linear));
         [x].into_iter().chain(tables.iter().copied()).chain(entries).chain(scales).collect()
     }
 
     /// The linears that have adapters, in the order of their factors.
     fn adapted(&self) -> impl Iterator<Item = Linear> {
-        self.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
+        self.catalog.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
     }
 
     /// The scale of a linear's adapter at `layer`; a constant where all layers have the same.
     fn scale<'b>(&self, layer: Value<'b>, linear: Linear) -> Value<'b> {
-        let scales: Vec<f32> = self.spec.lora.scales(linear).into_iter().map(|scale| scale as f32).collect();
+        let scales: Vec<f32> =
+            self.spec.workload.lora.scales(linear).into_iter().map(|scale| scale as f32).collect();
         let b = layer.builder();
         if scales.windows(2).all(|pair| pair[0] == pair[1]) {
             let scale = scales.first().copied().unwrap_or_default();
@@ -188,7 +205,7 @@ impl Weaver<'_> {
             let base = base.collect();
             let factor =
                 |spec: &AdapterSpec| (spec.id, entry(Role::Adapter(spec.id), DType::F32, &spec.dims));
-            let factors: BTreeMap<AdapterId, Value<'_>> = self.adapters.iter().map(factor).collect();
+            let factors: BTreeMap<AdapterId, Value<'_>> = self.catalog.adapters.iter().map(factor).collect();
             let adapter = |linear| {
                 let factor = |factor| factors[&AdapterId { linear, factor }];
                 let scale = b.parameter("scale", ArrayShape::scalar(DType::F32));
@@ -198,6 +215,11 @@ impl Weaver<'_> {
             Ok::<_, StepError>(llama::layer(&self.scope, x, table, &LayerValues { base, adapters })?)
         })
     }
+}
+
+/// How the stack of layer inputs lies, `[layers, batch, seq, embed]`.
+fn layer_inputs() -> Tag {
+    Tag::compute([&[Dim::Layers], &nn::residual().dims[..]].concat())
 }
 
 /// `sum` divided by the count, or by one where nothing counts.

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::{
     base::{ArrayShape, DType, Dim},
-    hlo::Verified,
+    hlo::{Sharding, Verified},
     model::{AdapterId, Factor, Param},
 };
 
@@ -85,12 +85,21 @@ pub struct Slot {
     pub dims: Vec<(Dim, usize)>,
     /// Its element type.
     pub dtype: DType,
+    /// How it lies on the devices; whole, where there is but one.
+    pub sharding: Sharding,
 }
 
 impl Slot {
     /// The shape of the whole value.
     pub fn shape(&self) -> ArrayShape {
         ArrayShape::new(self.dtype, self.dims.iter().map(|&(_, size)| size).collect::<Vec<_>>())
+    }
+
+    /// The shape that it has as an argument or result: padded up to whole shards, since not every partitioner splits
+    /// those unevenly.
+    pub fn padded_shape(&self) -> ArrayShape {
+        let shape = self.shape();
+        self.sharding.padded_shape(&shape).unwrap_or(shape)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::StepError;
 use crate::{
-    base::{ArrayShape, DType},
+    base::{ArrayShape, DType, Tag},
     hlo::{Builder, Comparison, ModuleBuilder, Value},
 };
 
@@ -72,16 +72,16 @@ pub fn at_layer<'b>(stack: Value<'b>, layer: Value<'b>) -> Value<'b> {
     stack.dynamic_slice(&starts, &sizes).reshape(&sizes[1..])
 }
 
-/// `stack [layers, ...]` with the entry at `layer` replaced.
-pub fn set_layer<'b>(stack: Value<'b>, layer: Value<'b>, entry: Value<'b>) -> Value<'b> {
+/// `stack [layers, ...]`, which lies as `tag` says, with the entry at `layer` replaced.
+pub fn set_layer<'b>(stack: Value<'b>, layer: Value<'b>, entry: Value<'b>, tag: &Tag) -> Value<'b> {
     let sizes = stack.dims();
-    let entry = entry.reshape(&[&[1], &sizes[1..]].concat());
-    stack.dynamic_update_slice(entry, &starts(&sizes, layer))
+    let entry = entry.tagged(tag.entry()).reshape(&[&[1], &sizes[1..]].concat());
+    stack.dynamic_update_slice(entry, &starts(&sizes, layer)).tagged(tag.clone())
 }
 
-/// A stack of `layers` zeros of this shape.
-pub fn empty_stack<'b>(b: &'b Builder<'b>, layers: usize, entry: &ArrayShape) -> Value<'b> {
-    b.full(ArrayShape::new(entry.dtype, [&[layers], &entry.dims[..]].concat()), 0.0)
+/// A stack of zeros to fill with [`set_layer`].
+pub fn empty_stack<'b>(b: &'b Builder<'b>, shape: ArrayShape, tag: &Tag) -> Value<'b> {
+    b.full(shape, 0.0).tagged(tag.clone())
 }
 
 fn starts<'b>(sizes: &[usize], layer: Value<'b>) -> Vec<Value<'b>> {

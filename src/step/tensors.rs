@@ -1,14 +1,18 @@
-//! The tensors of a step, as meshes speak of them.
+//! The tensors of a step, as meshes speak of them: the one place that says of each role what its tensor is.
 
+use super::Role;
 use crate::{
-    base::{DType, Dim},
-    mesh::{Group, Tensor, Use},
-    model::{AdapterSpec, Config, Factor, LoraPlan, NamedDims, Param, adapter_params, base_params},
+    base::{DType, Dim, Tag, Use},
+    mesh::{Group, Tensor, in_computation},
+    model::{
+        AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
+        adapter_params, base_params, features,
+    },
 };
 
-/// What decides the tensors of a step.
-#[derive(Clone, Copy)]
-pub struct TensorSpec<'a> {
+/// What is trained, and on batches of what size: all that decides the tensors of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
     /// The model.
     pub config: &'a Config,
     /// Which linears are adapted, and how.
@@ -21,84 +25,113 @@ pub struct TensorSpec<'a> {
     pub seq: usize,
 }
 
-/// Everything that a training step keeps on devices, then the batch's arrays and the main activations.
-pub fn tensors(spec: &TensorSpec<'_>) -> Vec<Tensor> {
-    let &TensorSpec { config, lora, dtype, .. } = spec;
-    let base = base_params(config);
-    let mut tensors: Vec<Tensor> = base
-        .iter()
-        .map(|param| Tensor {
-            name: param.name.clone(),
-            follows: None,
-            group: Group::Base,
-            dims: param.dims(),
-            dtype,
-            used: Use::Store,
-        })
-        .collect();
-    let adapters = adapter_params(config, lora);
-    let owner = |spec: &AdapterSpec| {
-        let param = base.iter().find(|param| param.param == Param::Weight(spec.id.linear));
-        param.map(|param| param.name.clone()).unwrap_or_default()
-    };
-    for (prefix, group) in [("", Group::Adapter), ("m.", Group::Optimizer), ("v.", Group::Optimizer)] {
-        tensors.extend(adapters.iter().map(|spec| {
-            let owner = owner(spec);
-            let factor = match spec.id.factor {
-                Factor::A => "lora_A",
-                Factor::B => "lora_B",
-            };
-            let module = owner.strip_suffix(".weight").unwrap_or(&owner);
-            Tensor {
-                name: format!("{prefix}{module}.{factor}.weight"),
-                group,
-                dims: spec.dims.clone(),
-                dtype: DType::F32,
-                used: Use::Store,
-                follows: Some(owner),
-            }
-        }));
+/// A workload with the parameters that it has.
+pub(super) struct Catalog<'a> {
+    pub workload: Workload<'a>,
+    pub base: Vec<ParamSpec>,
+    pub adapters: Vec<AdapterSpec>,
+}
+
+impl<'a> Catalog<'a> {
+    pub fn new(workload: Workload<'a>) -> Self {
+        let Workload { config, lora, .. } = workload;
+        Self { workload, base: base_params(config), adapters: adapter_params(config, lora) }
     }
-    tensors.push(Tensor {
-        name: "updates".into(),
-        follows: None,
-        group: Group::Optimizer,
-        dims: vec![],
-        dtype: DType::S32,
-        used: Use::Store,
+
+    pub fn ids(&self) -> impl Iterator<Item = AdapterId> {
+        self.adapters.iter().map(|spec| spec.id)
+    }
+
+    /// Frozen parameters, trained factors and what the optimizer keeps, in the order of a program's arguments.
+    pub fn at_rest(&self) -> impl Iterator<Item = Role> {
+        let base = self.base.iter().map(|spec| Role::Base(spec.param));
+        base.chain(self.ids().map(Role::Adapter)).chain(self.optimizer())
+    }
+
+    pub fn optimizer(&self) -> impl Iterator<Item = Role> {
+        self.ids().map(Role::Moment1).chain(self.ids().map(Role::Moment2)).chain([Role::Updates])
+    }
+
+    /// The tensor of an argument or result.
+    pub fn tensor(&self, role: Role) -> Tensor {
+        let &Workload { config, batch, seq, dtype, .. } = &self.workload;
+        let (rows, vocab) = ((Dim::Batch, batch), (Dim::Vocab, config.vocab_size));
+        let per_token = |features: &[(Dim, usize)]| [&[rows, (Dim::Seq, seq)], features].concat();
+        let computed =
+            |group, dims, dtype| Tensor { name: role.to_string(), group, dims, dtype, used: Use::Compute };
+        match role {
+            Role::Base(param) => {
+                let spec = self.base.iter().find(|spec| spec.param == param);
+                let name = spec.map(|spec| spec.name.clone()).unwrap_or_default();
+                let dims = spec.map(ParamSpec::dims).unwrap_or_default();
+                stored(name.clone(), Group::Base, dims, dtype, name)
+            }
+            Role::Adapter(id) => self.factor("", Group::Adapter, id),
+            Role::Moment1(id) => self.factor("m.", Group::Optimizer, id),
+            Role::Moment2(id) => self.factor("v.", Group::Optimizer, id),
+            Role::Gradient(id) => self.factor("grad.", Group::Gradient, id),
+            Role::Updates => stored("updates".into(), Group::Optimizer, vec![], DType::S32, "updates".into()),
+            Role::InputIds | Role::Labels => computed(Group::Batch, per_token(&[]), DType::S32),
+            Role::Position => computed(Group::Batch, vec![rows], DType::S32),
+            Role::Counted => computed(Group::Batch, vec![], DType::S32),
+            Role::LearningRate | Role::Loss | Role::GradNorm => computed(Group::Batch, vec![], DType::F32),
+            Role::Logits => computed(Group::Activation, per_token(&[vocab]), DType::F32),
+            Role::NextLogits => computed(Group::Activation, vec![rows, vocab], DType::F32),
+        }
+    }
+
+    /// How the value of an argument or result lies.
+    pub fn tag(&self, role: Role) -> Tag {
+        let Tensor { dims, used, .. } = self.tensor(role);
+        Tag { dims: dims.into_iter().map(|(dim, _)| dim).collect(), used }
+    }
+
+    fn factor(&self, prefix: &str, group: Group, id: AdapterId) -> Tensor {
+        let owner = self.base.iter().find(|spec| spec.param == Param::Weight(id.linear));
+        let owner = owner.map(|spec| spec.name.clone()).unwrap_or_default();
+        let factor = match id.factor {
+            Factor::A => "lora_A",
+            Factor::B => "lora_B",
+        };
+        let module = owner.strip_suffix(".weight").unwrap_or(&owner);
+        let spec = self.adapters.iter().find(|spec| spec.id == id);
+        let dims = spec.map(|spec| spec.dims.clone()).unwrap_or_default();
+        stored(format!("{prefix}{module}.{factor}.weight"), group, dims, DType::F32, owner)
+    }
+}
+
+fn stored(name: String, group: Group, dims: NamedDims, dtype: DType, param: String) -> Tensor {
+    Tensor { name, group, dims, dtype, used: Use::Store { param } }
+}
+
+/// Everything that a training step keeps on devices, then the arrays of the batch, the parameters as they are computed
+/// with, and the main activations.
+pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
+    let catalog = Catalog::new(workload);
+    let mut tensors: Vec<Tensor> =
+        catalog.at_rest().chain([Role::InputIds, Role::Labels]).map(|role| catalog.tensor(role)).collect();
+    let computed = catalog.base.iter().map(|spec| Tensor {
+        name: in_computation(&spec.name),
+        group: Group::Activation,
+        dims: spec.stored.concat(),
+        dtype: workload.dtype,
+        used: Use::Compute,
     });
-    tensors.extend(values(spec));
+    tensors.extend(computed);
+    tensors.extend(activations(workload));
     tensors
 }
 
-fn values(spec: &TensorSpec<'_>) -> impl Iterator<Item = Tensor> {
-    let &TensorSpec { config, dtype, batch, seq, .. } = spec;
-    let features = |features: &[(Dim, usize)]| -> NamedDims {
-        [&[(Dim::Batch, batch), (Dim::Seq, seq)], features].concat()
-    };
-    let head_dim = (Dim::HeadDim, config.head_dim);
-    let keys = features(&[(Dim::KvHeads, config.num_key_value_heads), head_dim]);
-    [
-        ("input_ids", Group::Batch, features(&[]), DType::S32),
-        ("labels", Group::Batch, features(&[]), DType::S32),
-        ("activation.residual", Group::Activation, features(&[(Dim::Embed, config.hidden_size)]), dtype),
-        (
-            "activation.q",
-            Group::Activation,
-            features(&[(Dim::Heads, config.num_attention_heads), head_dim]),
-            dtype,
-        ),
-        ("activation.k", Group::Activation, keys.clone(), dtype),
-        ("activation.v", Group::Activation, keys, dtype),
-        ("activation.mlp", Group::Activation, features(&[(Dim::Mlp, config.intermediate_size)]), dtype),
-        ("activation.logits", Group::Activation, features(&[(Dim::Vocab, config.vocab_size)]), DType::F32),
-    ]
-    .into_iter()
-    .map(|(name, group, dims, dtype)| Tensor {
-        name: name.to_owned(),
-        follows: None,
-        group,
-        dims,
+fn activations(workload: Workload<'_>) -> impl Iterator<Item = Tensor> {
+    let Workload { config, dtype, batch, seq, .. } = workload;
+    let residual = ("residual".to_owned(), features(Linear::Query, config).input, dtype);
+    let inner = [Linear::Query, Linear::Key, Linear::Value, Linear::Gate, Linear::Up];
+    let inner = inner.map(|linear| (linear.name().to_owned(), features(linear, config).output, dtype));
+    let logits = ("logits".to_owned(), vec![(Dim::Vocab, config.vocab_size)], DType::F32);
+    [residual].into_iter().chain(inner).chain([logits]).map(move |(name, features, dtype)| Tensor {
+        name: format!("activation.{name}"),
+        group: Group::Activation,
+        dims: [vec![(Dim::Batch, batch), (Dim::Seq, seq)], features].concat(),
         dtype,
         used: Use::Compute,
     })

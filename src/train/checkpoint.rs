@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{ArrayShape, DType, Literal},
     data::Dataset,
-    model::{AdapterId, adapter_params, sizes},
+    model::{AdapterId, sizes},
     optim::AdamW,
     step::Role,
     weights::{read_safetensors, write_safetensors},
@@ -196,7 +196,7 @@ impl Saved {
     /// # Errors
     /// If it is of other adapters, or the device fails.
     pub fn restore(&self, trainer: &mut Trainer<'_>) -> Result<(), TrainError> {
-        let specs = adapter_params(trainer.spec().config, trainer.spec().lora);
+        let specs = trainer.adapter_params();
         let expected: Vec<(Role, ArrayShape)> = specs
             .iter()
             .flat_map(|spec| {

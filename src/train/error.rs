@@ -1,8 +1,13 @@
 use std::path::PathBuf;
 
 use crate::{
-    base::Findings, data::DataError, pjrt::PjrtError, pjrt::store::StoreError, runtime::RuntimeError,
-    step::StepError, weights::WeightsError,
+    base::Findings,
+    data::DataError,
+    mesh::Problems,
+    pjrt::{PjrtError, store::StoreError},
+    runtime::{RuntimeError, TargetError},
+    step::StepError,
+    weights::WeightsError,
 };
 
 /// What can stop a command.
@@ -39,6 +44,12 @@ pub enum TrainError {
     /// A package is missing.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The mesh config is not right.
+    #[error(transparent)]
+    Mesh(#[from] Problems),
+    /// The devices cannot be used so.
+    #[error("--target: {0}")]
+    Target(#[from] TargetError),
     /// The device failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -109,6 +120,8 @@ impl TrainError {
             Self::Runtime(_) => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
             Self::Findings(_)
+            | Self::Mesh(_)
+            | Self::Target(_)
             | Self::Data(_)
             | Self::Tokenizer { .. }
             | Self::Checkpoint { .. }
@@ -124,7 +137,8 @@ impl TrainError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Findings(_) | Self::Io { .. } => None,
+            Self::Findings(_) | Self::Mesh(_) | Self::Io { .. } => None,
+            Self::Target(error) => error.hint(),
             Self::Data(error) | Self::Tokenizer { source: error, .. } => error.hint(),
             Self::Checkpoint { .. } => {
                 Some("start afresh in another folder, with --out and without --resume".into())

@@ -15,7 +15,7 @@ pub fn greedy(
     stop: &[u32],
     pad: u32,
 ) -> Result<Vec<u32>, TrainError> {
-    let seq = trainer.spec().seq;
+    let seq = trainer.spec().workload.seq;
     check_room(prompt.len(), seq, "the prompt")?;
     let mut ids = prompt.to_vec();
     for _ in 0..max_new_tokens.min(seq - prompt.len()) {

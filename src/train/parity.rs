@@ -13,8 +13,8 @@ use crate::{
     base::{DType, Literal},
     data::Batch,
     optim::AdamW,
-    runtime::Engine,
-    step::StepSpec,
+    runtime::{Devices, Engine},
+    step::{StepSpec, Workload},
     templates::Templates,
     weights::{read_adapter, read_safetensors},
 };
@@ -72,6 +72,7 @@ pub fn compare(
     model: &Model,
     case: Case<'_>,
     engine: impl Fn() -> Result<Engine, TrainError>,
+    devices: &Devices,
     dtype: DType,
     templates: &Templates,
 ) -> Result<Vec<Row>, TrainError> {
@@ -79,13 +80,14 @@ pub fn compare(
     let (plan, factors) = open_adapter(&adapter, &model.config, &case.adapter.display().to_string())?;
     let golden = Golden { tensors: read_safetensors(case.expected)?, file: case.expected };
     let hyper = golden.hyper()?;
-    let batch = golden.batch(model.config.vocab_size)?;
+    let golden_batch = golden.batch(model.config.vocab_size)?;
+    let parts = devices.batch_parts();
+    let batch = golden_batch.filled_to_multiple(parts);
+    let sizes = &batch.input_ids.shape().dims;
+    let workload = Workload { config: &model.config, lora: &plan, dtype, batch: sizes[0], seq: sizes[1] };
+    let mesh = devices.plan(workload)?;
     let spec = StepSpec {
-        config: &model.config,
-        lora: &plan,
-        dtype,
-        batch: batch.input_ids.shape().dims[0],
-        seq: batch.input_ids.shape().dims[1],
+        workload,
         optimizer: AdamW {
             beta1: hyper.betas.0,
             beta2: hyper.betas.1,
@@ -94,13 +96,14 @@ pub fn compare(
         },
         max_grad_norm: hyper.clip,
         templates,
+        mesh: mesh.as_ref(),
     };
     let peft = |factors: &Factors| peft_tensors(factors, &model.config, &plan);
     let mut rows = Rows { golden: &golden, rows: Vec::new() };
 
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
     trainer.start(&factors)?;
-    let logits = trainer.logits(&batch.input_ids)?;
+    let logits = first_rows(&trainer.logits(&batch.input_ids)?, golden_batch.input_ids.shape().dims[0]);
     rows.max_abs("logits", &logits, LOGITS)?;
     rows.push("logits", &logits, LOGITS)?;
     let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch))?;
@@ -118,10 +121,11 @@ pub fn compare(
 
     // One model on the device at a time.
     drop(trainer);
-    let spec = StepSpec { batch: 1, ..spec };
+    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, ..spec };
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
     trainer.start(&factors)?;
-    let micro = batch.rows();
+    let micro = golden_batch.rows().into_iter().map(|row| row.filled_to_multiple(parts));
+    let micro: Vec<Batch> = micro.collect();
     let (loss, gradients) = trainer.gradients(&micro)?;
     rows.push("accum.loss", &scalar(loss), LOSS)?;
     rows.push_all("accum.grad.", &peft(&gradients), GRADIENT)?;
@@ -190,6 +194,14 @@ impl Golden<'_> {
 
 fn narrow(ids: &Literal) -> Literal {
     Literal::from_f64s(ids.shape().with_dtype(DType::S32), ids.to_f64s())
+}
+
+/// The first `rows` entries along the first dimension.
+fn first_rows(literal: &Literal, rows: usize) -> Literal {
+    let mut shape = literal.shape().clone();
+    shape.dims[0] = rows;
+    let bytes = literal.bytes()[..shape.bytes()].to_vec();
+    Literal::from_bytes(shape, bytes)
 }
 
 fn scalar(value: f32) -> Literal {

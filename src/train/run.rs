@@ -21,10 +21,11 @@ use crate::{
         Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, Rows, SpecialTokens, Tokenizer,
         held_out_batches,
     },
-    model::{LoraPlan, LoraSpec},
+    mesh::Plan,
+    model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
     runtime::Engine,
-    step::{Program, StepSpec},
+    step::{Program, StepSpec, Workload},
     templates::Templates,
     weights::{Adapter, remove_leftovers, write_adapter},
 };
@@ -64,6 +65,13 @@ pub struct RunConfig {
     pub question: Option<String>,
     /// What the adapter's config names as its base.
     pub base_model: Option<String>,
+}
+
+impl RunConfig {
+    /// What a run trains of a model with these adapters.
+    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan) -> Workload<'a> {
+        Workload { config, lora, dtype: self.dtype, batch: self.batch, seq: self.seq }
+    }
 }
 
 /// How a run begins.
@@ -201,6 +209,7 @@ pub fn run(
     model: &Model,
     data: &RunData,
     engine: impl FnOnce() -> Result<Engine, TrainError>,
+    mesh: Option<&Plan>,
     templates: &Templates,
     observer: &mut dyn Observer,
 ) -> Result<Summary, TrainError> {
@@ -239,14 +248,11 @@ pub fn run(
 
     let engine = engine()?;
     let spec = StepSpec {
-        config: &model.config,
-        lora: &plan,
-        dtype: config.dtype,
-        batch: config.batch,
-        seq: config.seq,
+        workload: config.workload(&model.config, &plan),
         optimizer: config.optimizer,
         max_grad_norm: config.max_grad_norm,
         templates,
+        mesh,
     };
     observer.event(Event::Phase("loading weights"));
     let mut trainer =

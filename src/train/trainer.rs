@@ -4,9 +4,9 @@ use super::{TrainError, adapter::Factors};
 use crate::{
     base::{ArrayShape, DType, Literal},
     data::Batch,
-    model::{AdapterId, adapter_params},
+    model::{AdapterId, AdapterSpec, adapter_params},
     runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
-    step::{Program, Role, StepSpec, build},
+    step::{Program, Role, Slot, StepSpec, Workload, build, slots},
     weights::Checkpoint,
 };
 
@@ -41,7 +41,7 @@ impl<'a> Trainer<'a> {
         loaded: impl FnMut(usize),
     ) -> Result<Self, TrainError> {
         let mut state = State::default();
-        place_base(&engine, &mut state, checkpoint, spec.config, spec.dtype, loaded)?;
+        place_base(&engine, &mut state, checkpoint, &spec, loaded)?;
         Ok(Self { engine, spec, state, compiled: BTreeMap::new() })
     }
 
@@ -55,13 +55,10 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If the plugin fails.
     pub fn start(&mut self, factors: &Factors) -> Result<(), TrainError> {
-        for (&id, factor) in factors {
-            self.state.insert(Role::Adapter(id), self.engine.upload(factor)?);
-        }
+        factors.iter().try_for_each(|(&id, factor)| self.put(Role::Adapter(id), factor))?;
         self.forget_gradients();
-        let specs = adapter_params(self.spec.config, self.spec.lora);
-        place_zeros(&self.engine, &mut self.state, &specs, Role::Moment1)?;
-        place_zeros(&self.engine, &mut self.state, &specs, Role::Moment2)?;
+        self.put_zeros(Role::Moment1)?;
+        self.put_zeros(Role::Moment2)?;
         self.put(Role::Updates, &Literal::s32s([], &[0]))
     }
 
@@ -70,8 +67,21 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If the plugin fails.
     pub fn put(&mut self, role: Role, literal: &Literal) -> Result<(), TrainError> {
-        self.state.insert(role, self.engine.upload(literal)?);
+        for slot in slots(&self.spec, [role]) {
+            self.state.insert(role, self.engine.upload(&slot, literal)?);
+        }
         Ok(())
+    }
+
+    /// Puts zeros under a role of every adapter factor.
+    fn put_zeros(&mut self, role: impl Fn(AdapterId) -> Role) -> Result<(), TrainError> {
+        let slots: Vec<Slot> = slots(&self.spec, self.adapter_params().iter().map(|spec| role(spec.id)));
+        Ok(place_zeros(&self.engine, &mut self.state, &slots)?)
+    }
+
+    /// The adapter factors.
+    pub fn adapter_params(&self) -> Vec<AdapterSpec> {
+        adapter_params(self.spec.workload.config, self.spec.workload.lora)
     }
 
     /// The value of a role, copied from the device.
@@ -79,7 +89,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If there is none, or the plugin fails.
     pub fn get(&self, role: Role) -> Result<Literal, TrainError> {
-        Ok(self.state.download(role)?)
+        Ok(self.state.get(role)?.to_literal()?)
     }
 
     /// Compiles a program ahead of its first use.
@@ -88,8 +98,11 @@ impl<'a> Trainer<'a> {
     /// If it cannot be built or compiled.
     pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
         if !self.compiled.contains_key(&program) {
-            let batch = if program == Program::NextLogits { 1 } else { self.spec.batch };
-            let compiled = self.engine.compile(build(&StepSpec { batch, ..self.spec }, program)?)?;
+            let batch = if program == Program::NextLogits { 1 } else { self.spec.workload.batch };
+            let workload = Workload { batch, ..self.spec.workload };
+            let woven = build(&StepSpec { workload, ..self.spec }, program)?;
+            let partitioner = self.spec.mesh.map(|plan| plan.partitioner).unwrap_or_default();
+            let compiled = self.engine.compile(woven, partitioner)?;
             self.compiled.insert(program, compiled);
         }
         Ok(&self.compiled[&program])
@@ -138,11 +151,10 @@ impl<'a> Trainer<'a> {
     /// If the plugin fails.
     pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
         let counted = batches.iter().map(|batch| batch.counted).sum();
-        let specs = adapter_params(self.spec.config, self.spec.lora);
-        place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+        self.put_zeros(Role::Gradient)?;
         let loss = self.accumulate(batches, counted)?;
         let gradients = self.download(Role::Gradient)?;
-        place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+        self.put_zeros(Role::Gradient)?;
         Ok((loss, gradients))
     }
 
@@ -179,6 +191,14 @@ impl<'a> Trainer<'a> {
         self.result(Program::NextLogits, &inputs, Role::NextLogits)
     }
 
+    /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
+    ///
+    /// # Errors
+    /// If the plugin does not say.
+    pub fn device_bytes(&self) -> Result<Vec<u64>, TrainError> {
+        Ok(self.state.device_bytes()?)
+    }
+
     /// The adapters as they are now.
     ///
     /// # Errors
@@ -192,7 +212,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If there is none, or the plugin fails.
     pub fn download(&self, role: impl Fn(AdapterId) -> Role) -> Result<Factors, TrainError> {
-        let specs = adapter_params(self.spec.config, self.spec.lora);
+        let specs = self.adapter_params();
         specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
     }
 
@@ -202,16 +222,16 @@ impl<'a> Trainer<'a> {
     }
 
     fn forget_gradients(&mut self) {
-        for spec in adapter_params(self.spec.config, self.spec.lora) {
+        for spec in self.adapter_params() {
             self.state.remove(Role::Gradient(spec.id));
         }
     }
 
     fn accumulate_all(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
-        let specs = adapter_params(self.spec.config, self.spec.lora);
+        let specs = self.adapter_params();
         let fresh = specs.first().is_some_and(|spec| self.state.get(Role::Gradient(spec.id)).is_err());
         if fresh {
-            place_zeros(&self.engine, &mut self.state, &specs, Role::Gradient)?;
+            self.put_zeros(Role::Gradient)?;
         }
         self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
         for batch in batches {

@@ -130,15 +130,10 @@ fn decode_instr(
     let called: Vec<CompId> = called.collect::<Result<_, _>>()?;
     let shape = shape(proto.shape.as_ref())?;
     let sharding = proto.sharding.as_ref().map(sharding).transpose()?;
-    Ok(Instr {
-        name: proto.name.clone(),
-        opcode,
-        shape,
-        operands,
-        sharding,
-        frontend_attributes: proto.frontend_attributes.clone().unwrap_or_default().map,
-        attrs: attrs(opcode.form(), proto, &called)?,
-    })
+    let frontend_attributes = proto.frontend_attributes.clone().unwrap_or_default().map;
+    let name = proto.name.clone();
+    let plain = Instr::new(name, opcode, shape, operands, attrs(opcode.form(), proto, &called)?);
+    Ok(Instr { sharding, frontend_attributes, ..plain })
 }
 
 fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<Attrs, String> {

@@ -95,7 +95,7 @@ fn instr_proto(
     first_id: usize,
     names: &mut HashSet<String>,
 ) -> HloInstructionProto {
-    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = instr;
+    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } = instr;
     let mut name = name.clone();
     while !names.insert(name.clone()) {
         name = format!("{name}.{id}");

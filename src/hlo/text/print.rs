@@ -60,7 +60,8 @@ struct InstrText<'a> {
 
 impl Display for InstrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = self.instr;
+        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } =
+            self.instr;
         write!(f, "{} = {shape} {opcode}(", Name(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,

@@ -1,4 +1,4 @@
-use super::Scope;
+use super::{Scope, per_token};
 use crate::{
     hlo::Value,
     model::{
@@ -34,6 +34,7 @@ pub fn linear<'b>(
 ) -> Result<Value<'b>, TemplateError> {
     let &Scope { loom, config, t, batch, seq } = scope;
     let Features { input, output } = features(linear, config);
+    let tag = per_token(&output);
     let (input, output) = (sizes(&input), sizes(&output));
     let range = |start: usize, length: usize| (start..start + length).collect::<Vec<usize>>();
     let (x_in, weight_in) = (range(2, input.len()), range(output.len(), input.len()));
@@ -50,7 +51,7 @@ pub fn linear<'b>(
             loom.call(b, "lora_dense", holes, &[x, weight, adapter.a, adapter.b, adapter.scale])?
         }
     };
-    let y = y.named(linear.name());
+    let y = y.named(linear.name()).tagged(tag);
     Ok(match bias {
         None => y,
         Some(bias) => y + bias.broadcast(&y.dims(), &range(2, output.len())),

@@ -17,7 +17,21 @@ pub use norm::norm;
 pub use rope::{RopeTable, rope, rope_table};
 
 use super::Config;
-use crate::{base::DType, templates::Loom};
+use crate::{
+    base::{DType, Dim, Tag},
+    templates::Loom,
+};
+
+/// How a value of every token lies on a mesh: `[batch, seq, features...]`.
+pub fn per_token(features: &[(Dim, usize)]) -> Tag {
+    let features = features.iter().map(|&(dim, _)| dim);
+    Tag::compute([Dim::Batch, Dim::Seq].into_iter().chain(features).collect::<Vec<_>>())
+}
+
+/// How the residual stream lies on a mesh: `[batch, seq, embed]`.
+pub fn residual() -> Tag {
+    Tag::compute([Dim::Batch, Dim::Seq, Dim::Embed])
+}
 
 /// What every piece needs to know of the step it is part of.
 #[derive(Clone, Copy)]

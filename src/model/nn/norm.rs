@@ -1,4 +1,4 @@
-use super::Scope;
+use super::{Scope, residual};
 use crate::{
     hlo::Value,
     templates::{TemplateError, holes},
@@ -11,5 +11,5 @@ use crate::{
 pub fn norm<'b>(scope: &Scope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
     let &Scope { loom, config, t, batch, seq } = scope;
     let holes = holes! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };
-    loom.call(x.builder(), "rms_norm", holes, &[x, weight])
+    Ok(loom.call(x.builder(), "rms_norm", holes, &[x, weight])?.tagged(residual()))
 }

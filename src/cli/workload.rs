@@ -1,0 +1,79 @@
+//! What decides the tensors of a step, for the commands that need no weights.
+
+use std::path::Path;
+
+use super::{
+    plan, resources,
+    settings::Settings,
+    words::{DeviceCount, Word},
+};
+use crate::{
+    base::DType,
+    mesh::{self, Loaded},
+    model::{Config, LoraPlan, Targets},
+    step::Workload,
+    train::TrainError,
+};
+
+#[derive(clap::Args, Debug)]
+pub struct WorkloadArgs {
+    /// A built-in model, a Hugging Face folder or a GGUF file
+    #[arg(long, value_name = "NAME|DIR")]
+    model: String,
+    /// How many devices, as a target: cpu:8, mi300x:4x8, v5e:2x4 [default: what the mesh makes]
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Word<DeviceCount>>,
+    /// Sequences of a batch [default: 4, or the next number that the mesh divides]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Tokens of a sequence [default: 512]
+    #[arg(long, value_name = "N")]
+    seq: Option<usize>,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
+    /// The rank of the adapters [default: 8]
+    #[arg(long, value_name = "N")]
+    rank: Option<usize>,
+    /// The numerator of their scale [default: 16]
+    #[arg(long, value_name = "X")]
+    alpha: Option<f64>,
+    /// Which linears are adapted [default: all-linear]
+    #[arg(long, value_name = "NAMES")]
+    targets: Option<Word<Targets>>,
+}
+
+/// A workload with the model and the adapters that it is about.
+pub struct OwnedWorkload {
+    config: Config,
+    lora: LoraPlan,
+    dtype: DType,
+    shape: plan::Shape,
+}
+
+impl OwnedWorkload {
+    pub fn borrow(&self) -> Workload<'_> {
+        let Self { config, lora, dtype, shape: plan::Shape { batch, seq } } = self;
+        Workload { config, lora, dtype: *dtype, batch: *batch, seq: *seq }
+    }
+}
+
+impl WorkloadArgs {
+    /// The workload on the devices of a mesh config, and how many those are, where the target says it.
+    pub fn resolve(self, mesh: Option<&Loaded>) -> Result<(OwnedWorkload, Option<usize>), TrainError> {
+        let Self { model, target, batch, seq, dtype, rank, alpha, targets } = self;
+        let devices = target.map(|word| word.0.0);
+        let parts = |mesh: &Loaded| mesh.batch_parts(devices.unwrap_or(mesh.config.written_devices()));
+        let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
+        let shape = plan::shape(&settings, plan::Use::OwnData, mesh.map_or(1, parts))?;
+        let config = resources::config(&model)?;
+        let lora = plan::resolve_lora(&plan::lora(&settings), &config)?;
+        let dtype = plan::dtype(settings.dtype.as_ref());
+        Ok((OwnedWorkload { config, lora, dtype, shape }, devices))
+    }
+}
+
+/// Reads a mesh config.
+pub fn load_mesh(path: &Path) -> Result<Loaded, TrainError> {
+    mesh::load(path).map_err(|source| TrainError::Io { action: "read", path: path.to_owned(), source })
+}

@@ -1,0 +1,191 @@
+use std::{collections::BTreeMap, ops::Range};
+
+use super::{
+    RuntimeError,
+    boxes::{self, Boxed},
+};
+use crate::{
+    base::{ArrayShape, Literal},
+    hlo::Sharding,
+    pjrt::{Buffer, Client, HostArray},
+    step::{Role, Slot},
+};
+
+/// A value on the devices: a shard on each, in the order of the devices.
+#[derive(Debug)]
+pub struct Sharded {
+    shape: ArrayShape,
+    sharding: Sharding,
+    shards: Vec<Buffer>,
+}
+
+/// One part of a value, and which devices hold it.
+struct Tile {
+    window: Vec<Range<usize>>,
+    devices: Vec<usize>,
+}
+
+/// The different parts of a value on `devices` devices. A device past the end of a padded value has an empty one.
+fn tiles(shape: &ArrayShape, sharding: &Sharding, devices: usize) -> Vec<Tile> {
+    let mut tiles: BTreeMap<Vec<(usize, usize)>, Tile> = BTreeMap::new();
+    for device in 0..devices {
+        let window = sharding.tile_of(shape, device).unwrap_or_else(|| vec![0..0; shape.rank()]);
+        let key = window.iter().map(|range| (range.start, range.end)).collect();
+        let tile = tiles.entry(key).or_insert(Tile { window, devices: vec![] });
+        tile.devices.push(device);
+    }
+    tiles.into_values().collect()
+}
+
+impl Sharded {
+    /// Fills the shards of a value on `devices`, one after the other, so that no more than one of them is in host memory.
+    /// `read` writes a part of the value, row-major, into bytes of its size; where a shard is larger than the part of it
+    /// that is inside the value, the rest is zero.
+    ///
+    /// # Errors
+    /// What `read` returns, or if the plugin fails.
+    pub fn place(
+        client: &Client,
+        devices: &[i32],
+        slot: &Slot,
+        mut read: impl FnMut(&[Range<usize>], &mut [u8]) -> Result<(), RuntimeError>,
+    ) -> Result<Self, RuntimeError> {
+        let (shape, sharding) = (slot.shape(), slot.sharding.clone());
+        let shard = shard_shape(slot)?;
+        let width = shape.dtype.bytes();
+        let mut shards: Vec<Option<Buffer>> = devices.iter().map(|_| None).collect();
+        for Tile { window, devices: holders } in tiles(&shape, &sharding, devices.len()) {
+            let mut bytes = vec![0; shard.bytes()];
+            let inside = ArrayShape::new(shape.dtype, window.iter().map(Range::len).collect::<Vec<_>>());
+            if inside == shard {
+                read(&window, &mut bytes)?;
+            } else if inside.elements() > 0 {
+                let mut part = vec![0; inside.bytes()];
+                read(&window, &mut part)?;
+                let origin = boxes::at_origin(&window);
+                let boxed = |sizes| Boxed { sizes, window: &origin };
+                boxes::copy(&part, boxed(&inside.dims), &mut bytes, boxed(&shard.dims), width);
+            }
+            let array = |&holder: &usize| HostArray { bytes: &bytes, shape: &shard, device: devices[holder] };
+            let arrays: Vec<HostArray<'_>> = holders.iter().map(array).collect();
+            for (holder, buffer) in holders.into_iter().zip(client.upload_all(&arrays)?) {
+                shards[holder] = Some(buffer);
+            }
+        }
+        Ok(Self { shape, sharding, shards: shards.into_iter().flatten().collect() })
+    }
+
+    /// Takes the shards that a program gave.
+    ///
+    /// # Errors
+    /// If one is not as large as the slot says.
+    pub fn adopt(slot: &Slot, shards: Vec<Buffer>) -> Result<Self, RuntimeError> {
+        let expected = shard_shape(slot)?;
+        if let Some(odd) = shards.iter().find(|shard| *shard.shape() != expected) {
+            let found = odd.shape().clone();
+            return Err(RuntimeError::ShardShape { role: slot.role, expected, found });
+        }
+        Ok(Self { shape: slot.shape(), sharding: slot.sharding.clone(), shards })
+    }
+
+    /// The shards, in the order of the devices.
+    pub fn shards(&self) -> &[Buffer] {
+        &self.shards
+    }
+
+    /// The same, by value.
+    pub fn into_shards(self) -> Vec<Buffer> {
+        self.shards
+    }
+
+    /// The whole value, put together on the host.
+    ///
+    /// # Errors
+    /// If a copy fails.
+    pub fn to_literal(&self) -> Result<Literal, RuntimeError> {
+        let Self { shape, sharding, shards } = self;
+        let mut whole = Literal::zeros(shape.clone());
+        for Tile { window, devices } in tiles(shape, sharding, shards.len()) {
+            let Some(shard) = devices.first().map(|&device| &shards[device]) else { continue };
+            let part = shard.to_literal()?;
+            let origin = boxes::at_origin(&window);
+            let from = Boxed { sizes: &shard.shape().dims, window: &origin };
+            let to = Boxed { sizes: &shape.dims, window: &window };
+            boxes::copy(part.bytes(), from, whole.bytes_mut(), to, shape.dtype.bytes());
+        }
+        Ok(whole)
+    }
+}
+
+fn shard_shape(slot: &Slot) -> Result<ArrayShape, RuntimeError> {
+    let unfit = || RuntimeError::Sharding { role: slot.role, sharding: slot.sharding.to_string() };
+    slot.sharding.shard_shape(&slot.shape()).ok_or_else(unfit)
+}
+
+/// What lives on the devices between two runs, by role.
+#[derive(Debug, Default)]
+pub struct State {
+    values: BTreeMap<Role, Sharded>,
+}
+
+impl State {
+    /// Puts a value under its role, in place of the one before.
+    pub fn insert(&mut self, role: Role, value: Sharded) {
+        self.values.insert(role, value);
+    }
+
+    /// Takes the value of a role out, if there is one.
+    pub fn remove(&mut self, role: Role) -> Option<Sharded> {
+        self.values.remove(&role)
+    }
+
+    /// The value of a role.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn get(&self, role: Role) -> Result<&Sharded, RuntimeError> {
+        self.values.get(&role).ok_or(RuntimeError::Missing { role })
+    }
+
+    /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
+    ///
+    /// # Errors
+    /// If the plugin does not say.
+    pub fn device_bytes(&self) -> Result<Vec<u64>, RuntimeError> {
+        let devices = self.values.values().map(|value| value.shards.len()).max().unwrap_or(0);
+        let mut bytes = vec![0; devices];
+        for value in self.values.values() {
+            for (bytes, shard) in bytes.iter_mut().zip(&value.shards) {
+                *bytes += shard.bytes_on_device()? as u64;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{base::DType, hlo::Devices};
+
+    #[track_caller]
+    fn check(sharding: Sharding, sizes: &[usize], devices: usize, expect: &str) {
+        let shape = ArrayShape::new(DType::F32, sizes);
+        let found = tiles(&shape, &sharding, devices);
+        let text = |tile: &Tile| format!("{:?} on {:?}", tile.window, tile.devices);
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>().join("; "), expect);
+    }
+
+    #[test]
+    fn each_part_is_read_once_for_all_its_devices() {
+        check(Sharding::Replicated, &[4], 3, "[0..4] on [0, 1, 2]");
+        check(Sharding::on_mesh(&[2, 2], &[vec![1]]), &[4], 4, "[0..2] on [0, 2]; [2..4] on [1, 3]");
+    }
+
+    #[test]
+    fn what_does_not_divide_leaves_the_last_devices_less() {
+        let iota = Devices::Iota { reshape: vec![4], perm: vec![0] };
+        let sharding = Sharding::tiled(vec![4], 1, iota).unwrap();
+        check(sharding, &[5], 4, "[0..2] on [0]; [2..4] on [1]; [4..5] on [2]; [5..5] on [3]");
+    }
+}
