@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// One of XLA's partitioners; a module carries the annotations of both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Partitioner {
     /// The older one, which goes by the `sharding` of instructions.
     #[default]

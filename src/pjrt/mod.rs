@@ -28,6 +28,8 @@ mod executable;
 
 mod topology;
 
+pub mod targets;
+
 pub mod store;
 
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
+use serde::{Deserialize, Serialize};
 
 use super::{
     call::{slice, text},
@@ -12,7 +13,7 @@ use super::{
 use crate::base::Partitioner;
 
 /// A value that plugins take by name, as options of a client or topology, and give by name, as attributes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NamedValue {
     /// Text.
     String(String),
@@ -86,7 +87,7 @@ pub(super) unsafe fn decode(values: *const sys::NamedValue, count: usize) -> BTr
 }
 
 /// The form of a program's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProgramFormat {
     /// A serialized `xla.HloModuleProto`.
     Hlo,
@@ -128,7 +129,8 @@ impl Program<'_> {
 }
 
 /// The value of an XLA debug option such as `xla_gpu_autotune_level`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum OptionValue {
     /// Text, or the name of an enumeration's member.
     String(String),
@@ -141,7 +143,7 @@ pub enum OptionValue {
 }
 
 /// How to compile: one replica, split over `num_partitions` devices.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileOptions {
     /// Devices that the program is split over, at least one.
     pub num_partitions: usize,

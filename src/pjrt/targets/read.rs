@@ -1,0 +1,200 @@
+//! Device files: TOML, with the line of every entry and all problems of a file at once.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, ValueDeserializer},
+};
+
+use crate::base::{Finding, Findings, Place, nearest};
+
+/// Why a device file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// It cannot be read.
+    #[error("cannot read device file: {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It says what cannot be.
+    #[error("{0}")]
+    Wrong(Findings),
+}
+
+/// The table of a file's top.
+pub(super) fn parse<'i>(file: &str, text: &'i str, findings: &mut Findings) -> DeTable<'i> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let place = line(file, text, error.span().unwrap_or_default());
+        findings.push(Finding::new(place, error.message().trim_end()));
+    }
+    table.into_inner()
+}
+
+/// One table of a file, while it is read.
+pub(super) struct Section<'a, 'i> {
+    file: &'a str,
+    text: &'a str,
+    place: Place,
+    table: &'a DeTable<'i>,
+    known: Vec<&'static str>,
+    findings: &'a mut Findings,
+}
+
+impl<'a, 'i> Section<'a, 'i> {
+    pub fn top(file: &'a str, text: &'a str, table: &'a DeTable<'i>, findings: &'a mut Findings) -> Self {
+        Self { file, text, place: Place::file(file), table, known: vec![], findings }
+    }
+
+    /// Reads the table `name` inside this one, if it is there.
+    pub fn section<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Section<'_, 'i>) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.find(name)?;
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong(name, value, "a table");
+            return None;
+        };
+        let place = self.place_of(value.span()).at(name);
+        let (file, text) = (self.file, self.text);
+        let mut section = Section { file, text, place, table, known: vec![], findings: &mut *self.findings };
+        let read = read(&mut section);
+        section.finish();
+        read
+    }
+
+    /// Reads the table `name`, whose keys are free and whose values are all of one kind.
+    pub fn map<T: DeserializeOwned>(&mut self, name: &'static str, expected: &str) -> Vec<(String, T)> {
+        let Some(value) = self.find(name) else { return vec![] };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong(name, value, "a table");
+            return vec![];
+        };
+        let mut entries = Vec::new();
+        for (key, value) in table {
+            match T::deserialize(ValueDeserializer::from(value.clone())) {
+                Ok(read) => entries.push((key.get_ref().to_string(), read)),
+                Err(_) => self.wrong(key.get_ref(), value, expected),
+            }
+        }
+        entries
+    }
+
+    /// A value that must be there.
+    pub fn required<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
+        if self.table.contains_key(key) {
+            return self.optional(key, expected);
+        }
+        self.known.push(key);
+        self.complain(self.place.clone(), format!("`{key}` is missing: expected {expected}"));
+        None
+    }
+
+    /// A value that may be left out.
+    pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
+        let value = self.find(key)?;
+        let read = T::deserialize(ValueDeserializer::from(value.clone())).ok();
+        if read.is_none() {
+            self.wrong(key, value, expected);
+        }
+        read
+    }
+
+    /// A whole number above zero, which must be there.
+    pub fn positive(&mut self, key: &'static str) -> Option<u64> {
+        const EXPECTED: &str = "a whole number above zero";
+        let number: i64 = self.required(key, EXPECTED)?;
+        self.checked(key, u64::try_from(number).ok().filter(|&number| number > 0), EXPECTED)
+    }
+
+    /// A number above zero, which must be there.
+    pub fn positive_float(&mut self, key: &'static str) -> Option<f64> {
+        const EXPECTED: &str = "a number above zero";
+        let number: f64 = self.required(key, EXPECTED)?;
+        self.checked(key, Some(number).filter(|number| number.is_finite() && *number > 0.0), EXPECTED)
+    }
+
+    /// A text that can stand between quotes as it is, and must be there.
+    pub fn plain_text(&mut self, key: &'static str) -> Option<String> {
+        const EXPECTED: &str = "a text of printable ASCII without quotes and backslashes";
+        let text: String = self.required(key, EXPECTED)?;
+        let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
+        let is_plain = !text.trim().is_empty() && text.chars().all(plain);
+        self.checked(key, Some(text).filter(|_| is_plain), EXPECTED)
+    }
+
+    /// Reports the value of `key` unless there is something.
+    pub fn checked<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
+        if value.is_none()
+            && let Some(found) = self.table.get(key)
+        {
+            self.wrong(key, found, expected);
+        }
+        value
+    }
+
+    /// Leaves keys unread of which nothing can be said.
+    pub fn leave(&mut self, keys: &[&'static str]) {
+        self.known.extend(keys);
+    }
+
+    /// Reports every key that nothing asked for.
+    pub fn finish(&mut self) {
+        for (key, _) in self.table {
+            let name = key.get_ref().as_ref();
+            if self.known.contains(&name) {
+                continue;
+            }
+            let hint = match nearest(name, self.known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known here: {}", self.known.join(", ")),
+            };
+            let finding = Finding::new(self.place_of(key.span()), format!("no such table or key: {name}"));
+            self.findings.push(finding.with_hint(hint));
+        }
+    }
+
+    fn complain(&mut self, place: Place, message: impl Into<String>) {
+        self.findings.push(Finding::new(place, message));
+    }
+
+    /// Whether the table `name`, which must be there, is there.
+    pub fn has_table(&mut self, name: &'static str) -> bool {
+        let has = self.table.contains_key(name);
+        if !has {
+            self.known.push(name);
+            self.complain(self.place.clone(), format!("a table is missing: expected [{name}]"));
+        }
+        has
+    }
+
+    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'i>>> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    fn place_of(&self, span: Range<usize>) -> Place {
+        line(self.file, self.text, span)
+    }
+
+    fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'i>>, expected: &str) {
+        let found = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
+        let place = self.place_of(value.span()).at(key);
+        self.complain(place, format!("expected {expected}, found: {found}"));
+    }
+}
+
+/// The line of `file` where `span` begins.
+fn line(file: &str, text: &str, span: Range<usize>) -> Place {
+    let before = text.get(..span.start).unwrap_or_default();
+    Place::line(file, 1 + before.matches('\n').count())
+}

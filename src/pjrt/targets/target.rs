@@ -1,0 +1,188 @@
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
+use crate::{
+    base::nearest,
+    pjrt::{CompileOptions, NamedValue},
+};
+
+/// What a program is compiled for: `mi300x:4x8`, `v5e:2x4`, a user's `my.toml:8`; or the devices that the plugin
+/// of a platform finds here: `cuda:2`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    name: String,
+    platform: Platform,
+    device: Option<DeviceSpec>,
+    shape: TargetShape,
+}
+
+/// A target that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No device and no platform has this name.
+    #[error("unknown target: {0}")]
+    Unknown(String),
+    /// What follows the colon is nothing for such devices.
+    #[error("expected {expected} after `{device}:`, found: {found}")]
+    Shape {
+        /// What stands before the colon.
+        device: String,
+        /// What may stand after it.
+        expected: &'static str,
+        /// What stands after it.
+        found: String,
+    },
+    /// TPUs of this generation are not put together so.
+    #[error("no such topology of {device}: {found}")]
+    Topology {
+        /// What stands before the colon.
+        device: String,
+        /// What stands after it.
+        found: String,
+        /// The topologies of as many devices.
+        same_size: Vec<String>,
+        /// All topologies.
+        known: Vec<String>,
+    },
+    /// A TPU without a topology.
+    #[error("expected a topology after `{device}`, found none")]
+    NoTopology {
+        /// The device.
+        device: String,
+        /// All topologies.
+        known: Vec<String>,
+    },
+    /// The device file is wrong.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl TargetError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let listed = |device: &str, names: &[String]| {
+            names.iter().map(|name| format!("{device}:{name}")).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Unknown(text) => {
+                let name = text.split(':').next().unwrap_or_default().to_lowercase();
+                Some(match nearest(&name, names()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => {
+                        let known: Vec<&str> = names().collect();
+                        format!("targets are: {}, or the file of a device, NAME.toml", known.join(", "))
+                    }
+                })
+            }
+            Self::Shape { device, expected, .. } if expected.contains("hosts") => {
+                Some(format!("for example `{device}:8`, or `{device}:4x8` for four hosts of eight"))
+            }
+            Self::Shape { device, .. } => Some(format!("for example `{device}:8`")),
+            Self::Topology { device, same_size, known, .. } => {
+                let names = if same_size.is_empty() { known } else { same_size };
+                Some(format!("there is {}", listed(device, names)))
+            }
+            Self::NoTopology { device, known } => Some(format!("there is {}", listed(device, known))),
+            Self::Device(_) => None,
+        }
+    }
+}
+
+impl Target {
+    /// Devices of a kind.
+    pub fn new(device: DeviceSpec, shape: TargetShape) -> Self {
+        Self { name: device.name.clone(), platform: device.platform(), device: Some(device), shape }
+    }
+
+    /// Whose plugin compiles for it.
+    pub fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    /// The kind of devices; nothing where they are those that the plugin finds here.
+    pub fn device(&self) -> Option<&DeviceSpec> {
+        self.device.as_ref()
+    }
+
+    /// How many devices, and how they stand.
+    pub fn shape(&self) -> &TargetShape {
+        &self.shape
+    }
+
+    /// The options to compile with: as many partitions as there are devices, and the flags of the device's file.
+    pub fn compile_options(&self) -> CompileOptions {
+        let mut options = CompileOptions::for_devices(self.shape.devices());
+        options.overrides = self.device.as_ref().map(|device| device.flags.clone()).unwrap_or_default();
+        options
+    }
+
+    /// What the plugin's client is told when it starts, to run on these devices.
+    pub fn client_options(&self) -> Vec<(&'static str, NamedValue)> {
+        match self.platform {
+            Platform::Cpu => vec![("cpu_device_count", NamedValue::Int64(self.shape.devices() as i64))],
+            Platform::Cuda | Platform::Rocm | Platform::Tpu => vec![],
+        }
+    }
+}
+
+/// One device of the CPU.
+impl Default for Target {
+    fn default() -> Self {
+        let device = devices().iter().find(|device| device.platform() == Platform::Cpu).cloned();
+        let shape = TargetShape::one();
+        Self { name: Platform::Cpu.name().to_owned(), platform: Platform::Cpu, device, shape }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    /// Reads `NAME`, `NAME:SHAPE` or `FILE.toml:SHAPE`. Without a shape it is one device.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let (name, shape) = match text.rsplit_once(':') {
+            Some((name, shape)) if !text.ends_with(".toml") => (name, Some(shape)),
+            _ => (text, None),
+        };
+        if let Some(platform) = Platform::ALL.iter().copied().find(|platform| platform.name() == name)
+            && platform != Platform::Cpu
+        {
+            let found = shape.unwrap_or("1");
+            let shape = TargetShape::one_host(found).ok_or_else(|| TargetError::Shape {
+                device: name.to_owned(),
+                expected: "a number of devices",
+                found: found.to_owned(),
+            })?;
+            return Ok(Self { name: name.to_owned(), platform, device: None, shape });
+        }
+        let device = if name.ends_with(".toml") {
+            DeviceSpec::load(Path::new(name))?
+        } else {
+            let known = devices().iter().find(|device| device.name == name);
+            known.cloned().ok_or_else(|| TargetError::Unknown(text.to_owned()))?
+        };
+        let shape = match (shape, &device.hardware) {
+            (Some(shape), _) => TargetShape::of(&device, shape)?,
+            (None, super::Hardware::Tpu(info)) => {
+                let known = info.topologies.clone();
+                return Err(TargetError::NoTopology { device: device.name, known });
+            }
+            (None, _) => TargetShape::of(&device, "1")?,
+        };
+        Ok(Self::new(device, shape))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.shape)
+    }
+}
+
+/// Every name that a target can begin with.
+fn names() -> impl Iterator<Item = &'static str> {
+    let platforms = Platform::ALL.iter().map(|platform| platform.name());
+    let devices = devices().iter().map(|device| device.name.as_str());
+    devices.chain(platforms.filter(|name| *name != Platform::Cpu.name()))
+}
