@@ -1,37 +1,64 @@
-//! The loader maps what a library's headers promise and dies by a signal where the file ends before that, after
-//! an interrupted copy say. So the promise is checked first. The format is that of the System V ABI, chapters 4
-//! and 5.
+//! What a shared library's file promises and what it asks of others.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::Path;
 
-const HEADER_BYTES: usize = 64;
-/// A program header of a 64-bit library.
-const SEGMENT_BYTES: usize = 56;
-const LOADED_SEGMENT: u64 = 1;
+use object::{
+    Endianness,
+    elf::{DT_NEEDED, FileHeader64, PT_LOAD, SHT_DYNSYM, STB_WEAK},
+    read::{
+        ReadCache, ReadRef,
+        elf::{FileHeader, ProgramHeader, Sym},
+    },
+};
 
-/// Why the file cannot be a whole 64-bit shared library, if that can be seen.
+type Header = FileHeader64<Endianness>;
+
+/// What a library takes from another one, or from whichever has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Import {
+    /// The symbol's name.
+    pub symbol: String,
+    /// The library it must come from, and the version it must have there; a symbol without a version may come
+    /// from anywhere.
+    pub version: Option<Version>,
+}
+
+/// A version of a symbol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version {
+    /// The library's name, such as `libamdhip64.so.7`.
+    pub library: String,
+    /// The version's name, such as `hip_4.2`.
+    pub name: String,
+}
+
+/// What a library needs before it can be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// Names of libraries, in the order in which the loader takes them.
+    pub libraries: Vec<String>,
+    /// Symbols that it does not define itself; those that may stay undefined are left out.
+    pub imports: Vec<Import>,
+}
+
+/// Why the file cannot be a whole 64-bit shared library, if that can be seen. The loader maps what the headers
+/// promise and dies by a signal where the file ends before that, after an interrupted copy say.
 pub(super) fn flaw(path: &Path) -> io::Result<Option<String>> {
     if cfg!(not(target_os = "linux")) {
         return Ok(None);
     }
-    let mut file = File::open(path)?;
+    let file = File::open(path)?;
     let found = file.metadata()?.len();
-    let mut header = Vec::new();
-    (&mut file).take(HEADER_BYTES as u64).read_to_end(&mut header)?;
-    if header.len() < HEADER_BYTES || !header.starts_with(b"\x7fELF\x02\x01") {
+    let cache = ReadCache::new(file);
+    let segments = Header::parse(&cache)
+        .and_then(|header| Ok((header.endian()?, header.program_headers(header.endian()?, &cache)?)));
+    let Ok((endian, segments)) = segments else {
         return Ok(Some("it is no 64-bit shared library".into()));
-    }
-    let (table, count) = (number(&header, 0x20, 8), number(&header, 0x38, 2));
-    let mut segments = Vec::new();
-    file.seek(SeekFrom::Start(table))?;
-    file.take(count * SEGMENT_BYTES as u64).read_to_end(&mut segments)?;
-    let end = segments
-        .chunks_exact(SEGMENT_BYTES)
-        .filter(|segment| number(segment, 0, 4) == LOADED_SEGMENT)
-        .map(|segment| number(segment, 0x08, 8).saturating_add(number(segment, 0x20, 8)))
-        .max();
+    };
+    let loaded = segments.iter().filter(|segment| segment.p_type(endian) == PT_LOAD);
+    let end = loaded.map(|s| s.p_offset(endian).saturating_add(s.p_filesz(endian))).max();
     Ok(match end {
         Some(end) if end <= found => None,
         Some(end) => Some(format!("it is cut short: expected at least {end} bytes, found {found}")),
@@ -39,7 +66,41 @@ pub(super) fn flaw(path: &Path) -> io::Result<Option<String>> {
     })
 }
 
-/// The little-endian number of `width` bytes at `at`; what lies past the end counts as zero.
-fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
-    (0..width).rev().fold(0, |value, i| value << 8 | u64::from(bytes.get(at + i).copied().unwrap_or(0)))
+/// Reads what a library needs.
+///
+/// # Errors
+/// If the file cannot be read, or its tables contradict themselves.
+pub(super) fn needs(path: &Path) -> io::Result<Needs> {
+    let cache = ReadCache::new(File::open(path)?);
+    read_needs(&cache).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let header = Header::parse(data)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, data)?;
+    let dynamic = sections.dynamic_table(endian, data)?;
+    let mut libraries = Vec::new();
+    for entry in dynamic.iter().filter(|entry| entry.tag == DT_NEEDED) {
+        libraries.push(text(dynamic.string(entry)?));
+    }
+    let symbols = sections.symbols(endian, data, SHT_DYNSYM)?;
+    let versions = sections.versions(endian, data)?;
+    let mut imports = Vec::new();
+    for (index, symbol) in symbols.enumerate() {
+        let undefined = symbol.is_undefined(endian) && symbol.st_bind() != STB_WEAK;
+        let symbol = text(symbol.name(endian, symbols.strings())?);
+        if !undefined || symbol.is_empty() {
+            continue;
+        }
+        let version = match &versions {
+            Some(table) => table.version(table.version_index(endian, index).index())?,
+            None => None,
+        };
+        let version = version
+            .and_then(|version| Some(Version { library: text(version.file()?), name: text(version.name()) }));
+        imports.push(Import { symbol, version });
+    }
+    Ok(Needs { libraries, imports })
 }

@@ -22,6 +22,18 @@ pub enum PjrtError {
         /// The loader's own text.
         reason: String,
     },
+    /// The plugin for AMD GPUs where ROCm is not installed.
+    #[error(
+        "cannot find ROCm, which the plugin needs to run: {library} is neither in LD_LIBRARY_PATH nor in the system's \
+         folders, /opt/rocm/lib or Python's packages of ROCm: {}",
+        path.display()
+    )]
+    NoRocm {
+        /// The plugin's file.
+        path: PathBuf,
+        /// The first library that is missing.
+        library: String,
+    },
     /// A shared library without the entry point of a plugin.
     #[error("not a PJRT plugin, it exports no `GetPjrtApi`: {}", path.display())]
     NotAPlugin {
@@ -99,6 +111,22 @@ pub enum PjrtError {
     /// An argument that another client holds.
     #[error("argument buffer belongs to another client")]
     ForeignBuffer,
+    /// A shared library that the plugin needs is not there, and nothing could be made to stand in for it.
+    #[error("cannot make a stand-in for {library}: {reason}")]
+    StandIn {
+        /// The library's name.
+        library: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The CUDA plugin calls programs and reads files of the CUDA toolkit, and dies without them.
+    #[error("cannot find {what} of the CUDA toolkit; looked in {}", list(looked))]
+    CudaToolkit {
+        /// The file that is missing, relative to the toolkit's folder.
+        what: &'static str,
+        /// The folders that were looked into.
+        looked: Vec<PathBuf>,
+    },
     /// A compilation for no device at all.
     #[error("expected at least one partition, found 0")]
     NoPartitions,
@@ -116,16 +144,36 @@ impl PjrtError {
                  that one or put its folder in LD_LIBRARY_PATH"
                     .into(),
             ),
+            Self::NoRocm { .. } => Some(
+                "install ROCm 7, or set LD_LIBRARY_PATH to where it lies; `hloom compile` for AMD GPUs needs none".into(),
+            ),
             Self::MissingCall { .. } => Some("use a newer plugin".into()),
             Self::Failed { code: ErrorCode::ResourceExhausted, .. } => Some(
                 "it does not fit in the device's memory: use more devices, a smaller batch or shorter \
                  sequences, or save less with a stricter remat policy"
                     .into(),
             ),
+            Self::Failed { message, .. } if message.contains("libtpu_lockfile") => Some(
+                "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if it ended without doing so"
+                    .into(),
+            ),
+            Self::Failed { message, .. } if message.starts_with("No such compile option") => {
+                Some("flags are XLA's debug options, such as xla_gpu_enable_latency_hiding_scheduler".into())
+            }
             Self::UnknownDevice { known, .. } => {
                 let known: Vec<String> = known.iter().map(i32::to_string).collect();
                 Some(format!("known devices: {}", known.join(", ")))
             }
+            Self::StandIn { .. } => Some(
+                "compiling for AMD GPUs where ROCm is not installed takes the system's C compiler and linker: install \
+                 gcc or clang, or ROCm itself"
+                    .into(),
+            ),
+            Self::CudaToolkit { .. } => Some(
+                "`hloom plugin install cuda` brings it along; for a plugin from elsewhere, name the toolkit's folder \
+                 with the flag xla_gpu_cuda_data_dir"
+                    .into(),
+            ),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }
@@ -135,6 +183,10 @@ impl PjrtError {
             | Self::NoPartitions => None,
         }
     }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 macro_rules! codes {

@@ -28,6 +28,12 @@ mod executable;
 
 mod topology;
 
+mod process;
+
+mod cuda_toolkit;
+
+mod stand_ins;
+
 pub mod targets;
 
 pub mod store;

@@ -108,9 +108,7 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
         Ok(Some(reason)) => return Err(PjrtError::Load { path: path.to_owned(), reason }),
         Err(source) => return Err(PjrtError::Open { path: path.to_owned(), source }),
     }
-    // SAFETY: loading runs the library's initializers. The user chose the library to be run.
-    let library = unsafe { libloading::Library::new(path) }
-        .map_err(|error| PjrtError::Load { path: path.to_owned(), reason: loader_text(&error) })?;
+    let library = load_library(path).map_err(name_rocm)?;
     // SAFETY: the C API defines the symbol's type.
     let get_api = unsafe { library.get::<unsafe extern "C" fn() -> *mut Api>(b"GetPjrtApi\0") }
         .map_err(|_| not_a_plugin())?;
@@ -126,9 +124,44 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
     Ok(unsafe { Table::new(api) })
 }
 
+/// Loads a shared library, and what it needs, for the rest of the process.
+///
+/// # Errors
+/// The loader's own.
+pub(super) fn keep_library(path: &Path) -> Result<(), PjrtError> {
+    std::mem::forget(load_library(path)?);
+    Ok(())
+}
+
+/// The error for a machine without ROCm, if that is why the plugin does not load.
+fn name_rocm(error: PjrtError) -> PjrtError {
+    let PjrtError::Load { path, reason } = &error else { return error };
+    let Ok(needs) = elf::needs(path) else { return error };
+    let is_rocm = needs.libraries.iter().any(|library| library.starts_with("libamdhip64.so"));
+    let missing = needs.libraries.iter().find(|library| reason.starts_with(&format!("{library}: ")));
+    match missing {
+        Some(library) if is_rocm => PjrtError::NoRocm { path: path.clone(), library: library.clone() },
+        _ => error,
+    }
+}
+
+fn load_library(path: &Path) -> Result<libloading::Library, PjrtError> {
+    // SAFETY: loading runs the library's initializers. The user chose the library to be run.
+    unsafe { libloading::Library::new(path) }
+        .map_err(|error| PjrtError::Load { path: path.to_owned(), reason: loader_text(&error) })
+}
+
 /// The innermost text of a loader's error, which names the library and the reason.
 fn loader_text(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), loader_text)
+}
+
+/// What the function `name` of a loaded library answers.
+#[cfg(test)]
+pub(super) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
+    let library = load_library(path).unwrap();
+    // SAFETY: the caller's library defines the symbol as such a function.
+    unsafe { library.get::<unsafe extern "C" fn() -> i32>(name).unwrap()() }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use super::{Progress, StoreError, Wheel};
+use crate::pjrt::process::KillOnDrop;
 
 /// How often the growth of the download is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -111,18 +112,6 @@ fn read_all(mut stream: impl Read) -> String {
     // What came before an error is worth as much.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// An interpreter that does not outlive its caller.
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
 }
 
 fn only_wheel(folder: &Path) -> Option<PathBuf> {

@@ -1,0 +1,92 @@
+//! The parts of the CUDA toolkit that the CUDA plugin needs to compile. It ends the process where it does not find
+//! them, so they are looked for first.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    error::PjrtError,
+    options::{CompileOptions, OptionValue},
+};
+
+/// The debug option that names the toolkit's folder.
+const FOLDER_OPTION: &str = "xla_gpu_cuda_data_dir";
+/// Where the plugin looks by itself, relative to its own folder: where pip puts NVIDIA's packages.
+const BESIDE: &[&str] = &["../../nvidia/cu13", "../nvidia/cu13"];
+const SYSTEM: &str = "/usr/local/cuda";
+/// The assembler, and the mathematical functions as LLVM bitcode.
+const PARTS: &[&str] = &["bin/ptxas", "nvvm/libdevice/libdevice.10.bc"];
+
+/// The options with the toolkit's folder named: the one that they name already, else the first that holds all parts.
+///
+/// # Errors
+/// If a part is nowhere.
+pub(super) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<CompileOptions, PjrtError> {
+    let looked: Vec<PathBuf> = match options.overrides.get(FOLDER_OPTION) {
+        Some(OptionValue::String(folder)) => vec![folder.into()],
+        _ => {
+            // The plugin looks beside the file that a link leads to.
+            let plugin = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
+            let home = plugin.parent().unwrap_or(Path::new("."));
+            BESIDE.iter().map(|folder| lexical(home, folder)).chain([SYSTEM.into()]).collect()
+        }
+    };
+    let lacks = |folder: &Path| PARTS.iter().find(|part| !folder.join(part).is_file());
+    let Some(folder) = looked.iter().find(|folder| lacks(folder).is_none()) else {
+        // A toolkit that is there but not whole says more than one that is not there.
+        let there = looked.iter().find(|folder| folder.is_dir());
+        let what = there.and_then(|folder| lacks(folder)).unwrap_or(&PARTS[0]);
+        return Err(PjrtError::CudaToolkit { what, looked });
+    };
+    let value = OptionValue::String(folder.display().to_string());
+    options.overrides.insert(FOLDER_OPTION.into(), value);
+    Ok(options)
+}
+
+/// `folder` seen from `home`, without the steps back.
+fn lexical(home: &Path, folder: &str) -> PathBuf {
+    let steps = folder.matches("../").count();
+    let base = home.ancestors().nth(steps).unwrap_or(home);
+    base.join(folder.trim_start_matches("../"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn found(plugin: &Path) -> Result<OptionValue, PjrtError> {
+        Ok(locate(plugin, CompileOptions::for_devices(1))?.overrides[FOLDER_OPTION].clone())
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_folders() {
+        let root = tempfile::tempdir().unwrap();
+        let plugin = root.path().join("jax_plugins/xla_cuda13/plugin.so");
+        let toolkit = root.path().join("nvidia/cu13");
+        let text = |error: PjrtError| error.to_string().replace(&root.path().display().to_string(), "ROOT");
+        assert_eq!(
+            text(found(&plugin).unwrap_err()),
+            "cannot find bin/ptxas of the CUDA toolkit; looked in ROOT/nvidia/cu13, \
+             ROOT/jax_plugins/nvidia/cu13, /usr/local/cuda"
+        );
+        fs::create_dir_all(toolkit.join("bin")).unwrap();
+        fs::write(toolkit.join("bin/ptxas"), "").unwrap();
+        let error = found(&plugin).unwrap_err();
+        assert!(error.hint().unwrap().contains("`hloom plugin install cuda`"));
+        assert!(text(error).starts_with("cannot find nvvm/libdevice/libdevice.10.bc of the CUDA toolkit"));
+        fs::create_dir_all(toolkit.join("nvvm/libdevice")).unwrap();
+        fs::write(toolkit.join("nvvm/libdevice/libdevice.10.bc"), "").unwrap();
+        assert_eq!(found(&plugin).unwrap(), OptionValue::String(toolkit.display().to_string()));
+    }
+
+    #[test]
+    fn a_folder_that_the_options_name_is_the_only_one() {
+        let mut options = CompileOptions::for_devices(1);
+        options.overrides.insert(FOLDER_OPTION.into(), OptionValue::String("/nowhere".into()));
+        assert_eq!(
+            locate(Path::new("/p.so"), options).unwrap_err().to_string(),
+            "cannot find bin/ptxas of the CUDA toolkit; looked in /nowhere"
+        );
+    }
+}
