@@ -5,6 +5,8 @@ use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     buffer::Buffer,
     call::{Table, bytes, slice, text},
@@ -25,7 +27,7 @@ pub enum Arg<'a> {
 }
 
 /// What a compiled program needs, in bytes on each device (and on its host).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// Machine code.
     pub generated_code: i64,

@@ -36,6 +36,8 @@ mod stand_ins;
 
 pub mod targets;
 
+pub mod child;
+
 pub mod store;
 
 #[doc(hidden)]

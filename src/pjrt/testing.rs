@@ -54,6 +54,26 @@ pub fn package_file(key: &str) -> PathBuf {
         .unwrap_or_else(|error| panic!("tests need the package {key}: {error}"))
 }
 
+/// The file of a package that is too large for every run of the tests, if it is installed. Where it is not, the test
+/// that needs it is skipped, aloud, unless `HLOOM_REQUIRE` lists the key.
+///
+/// # Panics
+/// If there is no such package, or it is required and not installed.
+pub fn installed_package(key: &str) -> Option<PathBuf> {
+    let package = package(key).unwrap_or_else(|| panic!("no such package: {key}"));
+    let store = store();
+    let path = store.installed(package);
+    if path.is_none() {
+        let required = env::var("HLOOM_REQUIRE").is_ok_and(|keys| keys.split(',').any(|name| name == key));
+        assert!(!required, "{key} is required here: run `hloom plugin install {key}`");
+        // The test harness swallows what the print macros write.
+        let skipped =
+            format!("SKIPPED a test that needs {key}: not in the store {}\n", store.root().display());
+        std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap_or_default();
+    }
+    path
+}
+
 /// The library of a CPU plugin, installed where it is missing.
 ///
 /// # Panics

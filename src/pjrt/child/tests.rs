@@ -1,0 +1,174 @@
+//! The runner with this test binary as the child, and each plugin that is installed.
+
+use std::env;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::pjrt::{
+    Plugin, Program, ProgramFormat,
+    targets::{Platform, Target},
+    testing::{CpuBuild, cpu_plugin_path, installed_package},
+};
+
+const ROLE: &str = "HLOOM_TEST_CHILD";
+/// An `HloModuleProto` that adds two `f32[4]`.
+const ADD: &[u8] = include_bytes!("../testdata/add.pb");
+
+/// What the child does in the tests below; nothing where this runs as a test of its own.
+#[test]
+fn child_side() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let folder = env::args().next_back().unwrap();
+    match role.as_str() {
+        "serve" => serve(Path::new(&folder)).unwrap(),
+        "abort" => {
+            say("F1130 00:00:00.000000 1 module.cc:1] Check failed: it is good");
+            std::process::abort()
+        }
+        "starve" => {
+            say("terminate called after throwing an instance of 'std::bad_alloc'");
+            std::process::abort()
+        }
+        "sleep" => {
+            say("still at it");
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        "leave" => {}
+        "babble" => std::fs::write(Path::new(&folder).join(request::ANSWER), "{}").unwrap(),
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// Writes a line past the test harness.
+fn say(line: &str) {
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+fn child(role: &str, timeout: Duration) -> ChildProgram {
+    ChildProgram {
+        program: env::current_exe().unwrap(),
+        args: ["pjrt::child::tests::child_side", "--exact", "--nocapture"].map(Into::into).into(),
+        environment: vec![(ROLE.into(), role.into())],
+        timeout: Some(timeout),
+        scratch: env::temp_dir(),
+    }
+}
+
+fn compile(
+    plugin: &Path,
+    target: &str,
+    bytes: &[u8],
+    role: &str,
+    seconds: f64,
+) -> Result<Compiled, ChildError> {
+    let target: Target = target.parse().unwrap();
+    let program = Program { format: ProgramFormat::Hlo, bytes };
+    let job = CompileJob { plugin, target: &target, program, options: &target.compile_options() };
+    compile_in_child(&job, &child(role, Duration::from_secs_f64(seconds)))
+}
+
+fn failure(role: &str, seconds: f64) -> ChildError {
+    compile(Path::new("/no/plugin.so"), "cpu:1", ADD, role, seconds).unwrap_err()
+}
+
+#[test]
+fn a_child_compiles_for_the_cpu_what_another_process_runs() {
+    let plugin = cpu_plugin_path(CpuBuild::Pinned);
+    let compiled = compile(&plugin, "cpu:1", ADD, "serve", 300.0).unwrap();
+    assert_eq!((compiled.memory.arguments, compiled.api_version), (32, (0, 115)));
+    assert_eq!((compiled.optimized_format.as_str(), compiled.memory_limit), ("hlo_with_config", None));
+    let client = crate::pjrt::testing::cpu_client(CpuBuild::Pinned, 1);
+    assert_eq!(client.deserialize(&compiled.executable).unwrap().executable().name().unwrap(), "add");
+}
+
+#[test]
+fn a_refusal_comes_with_the_plugins_words() {
+    let plugin = cpu_plugin_path(CpuBuild::Pinned);
+    let error = compile(&plugin, "cpu:1", b"no proto", "serve", 300.0).unwrap_err();
+    assert!(matches!(error, ChildError::Refused { .. }), "{error}");
+    assert!(error.to_string().starts_with("PJRT_Client_Compile failed with "), "{error}");
+    let error = failure("serve", 300.0);
+    assert_eq!(error.to_string(), "cannot open plugin: /no/plugin.so");
+    assert!(error.hint().unwrap().contains("hloom plugin install"));
+}
+
+#[test]
+fn a_child_that_aborts_is_an_error_with_its_last_words() {
+    let error = failure("abort", 300.0);
+    let text = error.to_string();
+    assert!(matches!(error, ChildError::Crashed { signal: 6, .. }), "{text}");
+    assert!(
+        text.starts_with("the plugin crashed while it compiled (signal 6, aborted); the last it wrote:\n")
+    );
+    assert!(text.ends_with("Check failed: it is good"), "{text}");
+    assert!(matches!(failure("starve", 300.0), ChildError::OutOfMemory { .. }));
+}
+
+#[test]
+fn a_child_that_takes_too_long_is_stopped() {
+    let error = failure("sleep", 1.5);
+    assert!(matches!(error, ChildError::TimedOut { .. }), "{error}");
+    assert!(error.to_string().starts_with("compiling took longer than 1.5 s and was stopped"), "{error}");
+}
+
+#[test]
+fn a_child_without_an_answer_is_an_error() {
+    assert!(matches!(failure("leave", 300.0), ChildError::Exited { code: 0, .. }));
+    assert!(
+        failure("babble", 300.0).to_string().starts_with("the process that compiled gave a broken answer: ")
+    );
+    let mut nothing = child("serve", Duration::from_secs(1));
+    nothing.program = "/no/program".into();
+    let target = Target::default();
+    let program = Program { format: ProgramFormat::Hlo, bytes: ADD };
+    let job = CompileJob {
+        plugin: Path::new("/p.so"),
+        target: &target,
+        program,
+        options: &target.compile_options(),
+    };
+    assert_eq!(compile_in_child(&job, &nothing).unwrap_err().to_string(), "cannot start /no/program");
+}
+
+/// Compiles for devices that are not here, where the platform's plugin is installed.
+#[track_caller]
+fn ahead(platform: Platform, targets: &[&str]) {
+    let Some(plugin) = installed_package(platform.name()) else { return };
+    for text in targets {
+        let compiled =
+            compile(&plugin, text, ADD, "serve", 300.0).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(compiled.memory.arguments >= 32 && compiled.memory.peak > 0, "{text}: {:?}", compiled.memory);
+        assert!(!compiled.executable.is_empty() && !compiled.optimized.is_empty(), "{text}");
+        let target: Target = text.parse().unwrap();
+        let (limit, memory) = (compiled.memory_limit, target.device().unwrap().memory_bytes);
+        assert!(limit.is_none_or(|limit| memory.unwrap() <= limit), "{text}: {memory:?} of {limit:?}");
+    }
+}
+
+#[test]
+fn amd_gpus_need_not_be_here() {
+    ahead(Platform::Rocm, &["mi300x:8", "mi300x:4x8", "mi355x:1"]);
+}
+
+#[test]
+fn running_on_amd_gpus_needs_rocm() {
+    let Some(path) = installed_package("rocm") else { return };
+    // Where ROCm is installed there is nothing to see.
+    let Err(error) = Plugin::load(&path) else { return };
+    let text = error.to_string();
+    let start = "cannot find ROCm, which the plugin needs to run: librocprofiler-sdk.so.1 is neither in ";
+    assert!(text.starts_with(start), "{text}");
+    assert!(error.hint().unwrap().ends_with("`hloom compile` for AMD GPUs needs none"));
+}
+
+#[test]
+fn nvidia_gpus_need_not_be_here() {
+    ahead(Platform::Cuda, &["h100:8", "rtx4090:2", "b200:1"]);
+}
+
+#[test]
+fn tpus_need_not_be_here() {
+    ahead(Platform::Tpu, &["v5e:2x4", "v5p:4x4x4", "v6e:2x4", "tpu7x:2x2x1", "v4:2x2x1"]);
+}
