@@ -50,6 +50,8 @@ pub(super) struct Report {
     pub api_version: (i32, i32),
     pub memory: MemoryStats,
     pub memory_limit: Option<u64>,
+    pub devices: usize,
+    pub hosts: usize,
     pub optimized_format: String,
     pub compile_seconds: f64,
     pub stand_ins: Vec<String>,
@@ -68,6 +70,10 @@ pub struct Compiled {
     pub memory: MemoryStats,
     /// The memory of each device, where the plugin says it.
     pub memory_limit: Option<u64>,
+    /// How many devices the plugin made of the target.
+    pub devices: usize,
+    /// On how many hosts.
+    pub hosts: usize,
     /// Major and minor version of the plugin's C API.
     pub api_version: (i32, i32),
     /// Seconds that the compiler alone took.

@@ -79,8 +79,9 @@ pub fn compile_in_child(job: &CompileJob<'_>, child: &ChildProgram) -> Result<Co
     let status = run(job.target.platform(), child, folder)?;
     let log = folder.join(LOG);
     match (fs::read(folder.join(ANSWER)), status) {
-        (Ok(answer), Some(_)) => read_answer(&answer, folder),
-        (_, None) => Err(ChildError::TimedOut {
+        // An answer counts, however the plugin ends afterwards.
+        (Ok(answer), _) => read_answer(&answer, folder),
+        (Err(_), None) => Err(ChildError::TimedOut {
             seconds: child.timeout.unwrap_or_default().as_secs_f64(),
             last: last_lines(&log),
         }),
@@ -153,6 +154,8 @@ fn read_answer(answer: &[u8], folder: &Path) -> Result<Compiled, ChildError> {
         optimized_format: report.optimized_format,
         memory: report.memory,
         memory_limit: report.memory_limit,
+        devices: report.devices,
+        hosts: report.hosts,
         api_version: report.api_version,
         compile_seconds: report.compile_seconds,
         stand_ins: report.stand_ins,

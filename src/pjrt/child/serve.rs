@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -79,11 +80,14 @@ fn compile(request: &Request, program: &[u8], folder: &Path) -> Result<Done, Pjr
         Output::Ahead(executable) => executable,
         Output::Loaded(executable) => executable.executable(),
     };
+    let hosts: BTreeSet<i32> = devices.iter().map(|device| device.process_index).collect();
     let (optimized_format, optimized) = executable.optimized_program()?;
     let report = Report {
         api_version: plugin.api_version(),
         memory: executable.memory()?,
         memory_limit: devices.iter().filter_map(|device| device.memory_limit()).min(),
+        devices: devices.len(),
+        hosts: hosts.len(),
         optimized_format,
         compile_seconds: seconds.as_secs_f64(),
         stand_ins: stood_in,
