@@ -149,7 +149,7 @@ mod tests {
             "int far_old(void) { return 5; } int far_new(void) { return 6; } int far_plain(void) { return 7; }",
         );
         build(
-            &["-shared", "-fPIC", "-o", "orphan.so", "-L.", "-lfar"],
+            &["-shared", "-fPIC", "-o", "orphan.so", "-L.", "-Wl,--no-as-needed", "-lfar"],
             "int far_old(void); int far_new(void); int far_plain(void);\n\
              int orphan(void) { return far_old() + 10 * far_new() + 100 * far_plain(); }",
         );

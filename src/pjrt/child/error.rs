@@ -28,6 +28,14 @@ pub enum ChildError {
         /// What can be done about it.
         hint: Option<String>,
     },
+    /// The program needs more memory than the devices have, by the compiler's count.
+    #[error("{message}")]
+    TooLarge {
+        /// The plugin's own words.
+        message: String,
+        /// What can be done about it.
+        hint: Option<String>,
+    },
     /// The system took the child's memory away, or gave it none.
     #[error("this machine has too little memory to compile it{}", words(last))]
     OutOfMemory {
@@ -72,7 +80,7 @@ impl ChildError {
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Refused { hint, .. } => hint.clone(),
+            Self::Refused { hint, .. } | Self::TooLarge { hint, .. } => hint.clone(),
             Self::OutOfMemory { .. } => {
                 Some("compile on a machine with more memory, or one program at a time".into())
             }

@@ -42,6 +42,11 @@ pub(super) enum Answer {
         message: String,
         hint: Option<String>,
     },
+    /// The compiler counted more memory than the devices have.
+    TooLarge {
+        message: String,
+        hint: Option<String>,
+    },
 }
 
 /// What the child says of a program that it compiled.

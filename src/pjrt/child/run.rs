@@ -19,7 +19,7 @@ use crate::pjrt::{
 /// How often it is looked whether the child has ended.
 const POLL: Duration = Duration::from_millis(5);
 /// Warnings that say nothing of the module, by their beginnings.
-const EXPECTED_WARNINGS: &[&str] = &["GSPMD sharding propagation is going to be deprecated"];
+const EXPECTED_WARNINGS: &[&str] = &["GSPMD sharding propagation is going to be deprecated", "RAW: "];
 /// How much of what the child wrote goes into an error.
 const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
@@ -143,6 +143,7 @@ fn read_answer(answer: &[u8], folder: &Path) -> Result<Compiled, ChildError> {
     let report = match answer {
         Answer::Compiled(report) => report,
         Answer::Refused { message, hint } => return Err(ChildError::Refused { message, hint }),
+        Answer::TooLarge { message, hint } => return Err(ChildError::TooLarge { message, hint }),
     };
     let read = |name: &str| {
         let path = folder.join(name);

@@ -9,8 +9,8 @@ use super::request::{
     ANSWER, Answer, Devices, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, Report, Request, STAND_INS,
 };
 use crate::pjrt::{
-    Client, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology, cuda_toolkit,
-    stand_ins, targets::Platform,
+    Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology,
+    cuda_toolkit, stand_ins, targets::Platform,
 };
 
 /// The child's side of [`compile_in_child`](super::compile_in_child): compiles what the request in `folder` asks for
@@ -27,13 +27,21 @@ pub fn serve(folder: &Path) -> io::Result<()> {
             fs::write(folder.join(OPTIMIZED), done.optimized)?;
             Answer::Compiled(done.report)
         }
-        Err(error) => Answer::Refused { message: error.to_string(), hint: error.hint() },
+        Err(error) => refusal(&error),
     };
     // The answer appears last and whole, so that a child that dies meanwhile has given none.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&serde_json::to_vec(&answer)?)?;
     file.persist(folder.join(ANSWER))?;
     Ok(())
+}
+
+fn refusal(error: &PjrtError) -> Answer {
+    let (message, hint) = (error.to_string(), error.hint());
+    match error {
+        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => Answer::TooLarge { message, hint },
+        _ => Answer::Refused { message, hint },
+    }
 }
 
 struct Done {

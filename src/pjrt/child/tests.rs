@@ -178,6 +178,25 @@ fn nvidia_gpus_need_not_be_here() {
     ahead(Platform::Cuda, &["h100:8", "rtx4090:2", "h200:2x8"]);
 }
 
+/// StableHLO of a matrix product whose result takes 69 GB.
+const LARGE: &str = "
+    func.func @main(%a: tensor<131072x16xf32>, %b: tensor<16x131072xf32>) -> tensor<131072x131072xf32> {
+      %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<131072x16xf32>, tensor<16x131072xf32>) -> tensor<131072x131072xf32>
+      return %c : tensor<131072x131072xf32>
+    }";
+
+#[test]
+fn what_does_not_fit_is_told_from_what_is_wrong() {
+    let Some(plugin) = installed_package("tpu") else { return };
+    let target: Target = "v5e:1x1".parse().unwrap();
+    let program = Program { format: ProgramFormat::Mlir, bytes: LARGE.as_bytes() };
+    let job = CompileJob { plugin: &plugin, target: &target, program, options: &target.compile_options() };
+    let error = compile_in_child(&job, &child("serve", Duration::from_secs(300))).unwrap_err();
+    assert!(matches!(error, ChildError::TooLarge { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("it does not fit in the device's memory"));
+}
+
 #[test]
 fn tpus_need_not_be_here() {
     ahead(Platform::Tpu, &["v5e:2x4", "v5p:4x4x4", "v6e:2x4", "tpu7x:2x2x2"]);
