@@ -1,29 +1,61 @@
-//! Golden values from transformers and PEFT, on the CPU plugins.
+//! Golden values from transformers and PEFT, on the CPU plugins, on one device and on meshes of several.
 
 use std::path::Path;
 
 use hloom::{
     base::DType,
+    mesh,
     pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
     templates::Templates,
     train::{
         Model, TrainError,
-        parity::{Case, compare},
+        parity::{Case, Comparison, compare},
     },
 };
 
+/// The golden case on the devices of a mesh config, a file of `mesh-configs/` or the text of one.
 #[track_caller]
-fn check(case: &str, build: CpuBuild) {
+fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
     let case = Case { adapter: &folder, expected: &expected };
-    let devices = Devices::new(None, None).unwrap();
+    let written = tempfile::NamedTempFile::new().unwrap();
+    let loaded = mesh.map(|text| {
+        std::fs::write(written.path(), text).unwrap();
+        mesh::load(written.path()).unwrap()
+    });
+    let devices = Devices::new(None, loaded).unwrap();
     let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
-    let rows = compare(&model, case, engine, &devices, DType::F32, &Templates::embedded()).unwrap();
+    let found = compare(&model, case, engine, &devices, DType::F32, &Templates::embedded());
+    let Comparison { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();
     assert!(rows.len() > 20 && failed.is_empty(), "{failed:#?}");
+    assert!(warnings.is_empty(), "{warnings:#?}");
+}
+
+#[track_caller]
+fn check(case: &str, build: CpuBuild) {
+    check_on(case, build, None);
+}
+
+/// The golden case on eight devices, under one of the partitioners.
+#[track_caller]
+fn check_sharded(case: &str, mesh: &str, partitioner: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs").join(mesh);
+    let text = format!("extends = \"{}\"\n[partitioner]\nkind = \"{partitioner}\"\n", file.display());
+    check_on(case, CpuBuild::Pinned, Some(&text));
+}
+
+/// A vocabulary of 259 over as many devices, which it does not divide into.
+#[track_caller]
+fn check_padded(devices: usize, partitioner: &str) {
+    let text = format!(
+        "[mesh]\ntensor = {devices}\n[store]\nvocab = \"tensor\"\n[compute]\nvocab = \"tensor\"\n\
+         [policy]\nindivisible = \"pad\"\n[partitioner]\nkind = \"{partitioner}\"\n"
+    );
+    check_on("llama32-tied", CpuBuild::Pinned, Some(&text));
 }
 
 #[test]
@@ -44,4 +76,50 @@ fn plain_rslora() {
 #[test]
 fn llama31_on_the_oldest_plugin() {
     check("llama31", CpuBuild::Api081);
+}
+
+#[test]
+fn llama31_on_fsdp8() {
+    check_sharded("llama31", "fsdp8.toml", "gspmd");
+}
+
+#[test]
+fn llama32_tied_on_fsdp8_with_shardy() {
+    check_sharded("llama32-tied", "fsdp8.toml", "shardy");
+}
+
+#[test]
+fn plain_rslora_on_fsdp4_tensor2() {
+    check_sharded("plain-rslora", "fsdp4-tensor2.toml", "gspmd");
+}
+
+#[test]
+fn llama31_on_fsdp4_tensor2_with_shardy() {
+    check_sharded("llama31", "fsdp4-tensor2.toml", "shardy");
+}
+
+#[test]
+fn llama32_tied_on_data2_fsdp2_tensor2() {
+    check_sharded("llama32-tied", "data2-fsdp2-tensor2.toml", "gspmd");
+}
+
+#[test]
+fn plain_rslora_on_data2_fsdp2_tensor2_with_shardy() {
+    check_sharded("plain-rslora", "data2-fsdp2-tensor2.toml", "shardy");
+}
+
+#[test]
+fn an_odd_vocabulary_over_two() {
+    check_padded(2, "gspmd");
+}
+
+#[test]
+fn an_odd_vocabulary_over_four_with_shardy() {
+    check_padded(4, "shardy");
+}
+
+#[test]
+fn llama31_on_fsdp8_on_the_oldest_plugin() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
+    check_on("llama31", CpuBuild::Api081, Some(&std::fs::read_to_string(file).unwrap()));
 }

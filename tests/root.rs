@@ -5,6 +5,7 @@ mod bad_input;
 mod mesh;
 mod parity;
 mod runs;
+mod sharding;
 mod smollm2;
 mod step;
 mod support;

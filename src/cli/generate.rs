@@ -90,6 +90,7 @@ impl Generate {
         reporter.phase("writing");
         let stop = stop_ids(&model, &tokenizer);
         let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &stop, tokenizer.pad_id())?;
+        trainer.take_warnings().iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 
         let text = tokenizer.decode(&ids, SpecialTokens::Skip)?;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     runtime::Engine,
-    train::parity::{self, Case, Row},
+    train::parity::{self, Case, Comparison, Row},
 };
 
 /// Compare logits, losses, gradients and training with golden values.
@@ -52,7 +52,9 @@ impl Parity {
         reporter.phase("comparing");
         let case = Case { adapter: &adapter, expected: &expected };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
-        let mut rows = parity::compare(&model, case, engine, &devices, device.dtype(), &templates)?;
+        let Comparison { mut rows, warnings } =
+            parity::compare(&model, case, engine, &devices, device.dtype(), &templates)?;
+        warnings.iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 
         let passed = rows.iter().all(Row::passed);

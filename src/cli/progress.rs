@@ -66,6 +66,11 @@ impl<'a> Reporter<'a> {
         self.begin(what, None, "");
     }
 
+    /// A plugin warned of something.
+    pub fn warning(&mut self, text: &str) {
+        self.line(&format!("warning: {text}"));
+    }
+
     /// Bytes of weights have gone to the device.
     pub fn loaded(&mut self, bytes: usize, total: u64) {
         self.begin("loading weights", Some(total), "");
@@ -225,6 +230,9 @@ impl Observer for Watch<'_, '_> {
             }
             Event::Phase(what) => self.reporter.phase(what),
             Event::Loaded { bytes } => self.reporter.loaded(bytes, self.weight_bytes),
+            Event::Placed { device_bytes: [_] | [] } => {}
+            Event::Placed { device_bytes } => self.reporter.line(&held(device_bytes)),
+            Event::Warning(warning) => self.reporter.warning(warning),
             Event::Resumed { steps } => self.reporter.line(&format!("going on after step {steps}")),
             Event::HeldOut { when: When::Before, loss } => {
                 self.reporter.line(&format!("held-out loss before training: {loss:.4}"));
@@ -247,6 +255,15 @@ impl Observer for Watch<'_, '_> {
     fn wants_stop(&self) -> bool {
         self.interrupt.as_ref().is_some_and(Interrupt::asked)
     }
+}
+
+/// What several devices hold.
+fn held(device_bytes: &[u64]) -> String {
+    let most = device_bytes.iter().copied().max().unwrap_or_default();
+    let least = device_bytes.iter().copied().min().unwrap_or_default();
+    let each =
+        if least == most { format!("{most} bytes") } else { format!("between {least} and {most} bytes") };
+    format!("each of {} devices holds {each} ({})", device_bytes.len(), render::bytes(most))
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::{
 /// The custom call that says how its operand is to lie; both partitioners know it.
 const CONSTRAINT: &str = "Sharding";
 
-/// Gives every tagged value of `module` the sharding that `plan` has for it, and takes the tags off. The results of the
-/// entry are split as their values are.
+/// Gives every tagged value of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
+/// tag that it comes from. The results of the entry are split as their values are.
 pub fn annotate(module: Module, plan: &Plan) -> Module {
     let entry = module.entry;
     let marks = Marks { plan, axes: plan.mesh.split_axes() };
@@ -100,6 +100,7 @@ impl Marks<'_> {
         };
         instr.sharding = Some(assigned.sharding(&self.plan.mesh));
         instr.frontend_attributes.insert(shardy::SHARDING.into(), text);
+        instr.tags = vec![tag.clone()];
         instr
     }
 }

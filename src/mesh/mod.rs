@@ -16,6 +16,7 @@ mod annotate;
 mod assign;
 mod check;
 mod explain;
+mod warning;
 
 #[cfg(test)]
 mod tests;
@@ -30,3 +31,4 @@ pub use names::{in_computation, matches, short};
 pub use problem::{Code, Problem, Problems};
 pub use read::{Loaded, load};
 pub use rules::Rules;
+pub use warning::explain_warning;

@@ -28,6 +28,8 @@ mod executable;
 
 mod topology;
 
+mod log;
+
 mod process;
 
 mod cuda_toolkit;
@@ -51,6 +53,7 @@ pub use client::Client;
 pub use device::Device;
 pub use error::{ErrorCode, PjrtError};
 pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
+pub use log::while_listening;
 pub use options::{CompileOptions, NamedValue, OptionValue, Program, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
 pub use topology::Topology;

@@ -87,16 +87,16 @@ impl fmt::Debug for Plugin {
     }
 }
 
-/// The environment variable by which plugins decide what they log; 2 leaves out information and warnings.
+/// The environment variable by which plugins decide what they log; 1 leaves out information.
 pub const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
 
-/// Has plugins that are loaded later log nothing but errors. To be called first in `main`: it does nothing once the
+/// Has plugins that are loaded later log nothing but warnings and errors. To be called first in `main`: it does nothing once the
 /// process has other threads, or where it cannot tell.
 pub fn quiet_logs() {
     let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
     if threads.is_ok_and(|threads| threads == 1) {
         // SAFETY: nothing else reads or writes the environment meanwhile, since this is the only thread.
-        unsafe { std::env::set_var(LOG_LEVEL, "2") };
+        unsafe { std::env::set_var(LOG_LEVEL, "1") };
     }
 }
 

@@ -2,9 +2,13 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{RuntimeError, Sharded, State, Target};
 use crate::{
-    base::{ArrayShape, Literal, Partitioner},
+    base::{ArrayShape, Literal},
     hlo::proto,
-    pjrt::{Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat},
+    mesh::{Plan, explain_warning},
+    pjrt::{
+        Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat,
+        while_listening,
+    },
     runtime::boxes::{self, Boxed},
     step::{Role, Slot, StepProgram},
 };
@@ -24,6 +28,7 @@ pub struct Engine {
 pub struct Compiled {
     program: StepProgram,
     executable: LoadedExecutable,
+    warnings: Vec<String>,
 }
 
 impl Engine {
@@ -47,16 +52,22 @@ impl Engine {
         &self.client
     }
 
-    /// Compiles a program for all devices.
+    /// Compiles a program for all devices, on which its tensors lie as `mesh` says.
     ///
     /// # Errors
     /// If the plugin refuses it.
-    pub fn compile(&self, program: StepProgram, partitioner: Partitioner) -> Result<Compiled, RuntimeError> {
+    pub fn compile(&self, program: StepProgram, mesh: Option<&Plan>) -> Result<Compiled, RuntimeError> {
         let bytes = proto::encode(&program.module);
         let source = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+        let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
         let options = CompileOptions { partitioner, ..CompileOptions::for_devices(self.devices.len()) };
-        let executable = self.client.compile(source, &options)?;
-        Ok(Compiled { program, executable })
+        let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
+        let explained = warnings.into_iter().map(|warning| match mesh {
+            Some(plan) => explain_warning(&warning, program.module.module(), plan),
+            None => warning,
+        });
+        let warnings = explained.collect();
+        Ok(Compiled { program, executable: executable?, warnings })
     }
 
     /// Puts a value onto the devices, shard by shard; `read` writes a part of it, row-major, into bytes of its size.
@@ -102,7 +113,7 @@ impl Engine {
         state: &mut State,
         inputs: &[(Role, Literal)],
     ) -> Result<Results, RuntimeError> {
-        let Compiled { program, executable } = compiled;
+        let Compiled { program, executable, .. } = compiled;
         let mut uploaded: BTreeMap<Role, Sharded> = BTreeMap::new();
         for slot in &program.inputs {
             match inputs.iter().find(|(role, _)| *role == slot.role) {
@@ -130,6 +141,11 @@ impl Compiled {
     /// What it was compiled from.
     pub fn program(&self) -> &StepProgram {
         &self.program
+    }
+
+    /// What the plugin warned of while it compiled.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What the plugin made of it.

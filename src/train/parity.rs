@@ -1,7 +1,10 @@
 //! Our step against golden values: logits, loss, gradients, training, accumulation. `tests/golden/generate.py` says what
 //! each tensor of a case is, and makes cases of the user's own models.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +67,15 @@ struct Info {
     optimizer: Hyper,
 }
 
+/// What a case came to.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Every golden value.
+    pub rows: Vec<Row>,
+    /// What plugins warned of while they compiled, each once.
+    pub warnings: BTreeSet<String>,
+}
+
 /// Runs a case and compares everything it has golden values for.
 ///
 /// # Errors
@@ -75,7 +87,7 @@ pub fn compare(
     devices: &Devices,
     dtype: DType,
     templates: &Templates,
-) -> Result<Vec<Row>, TrainError> {
+) -> Result<Comparison, TrainError> {
     let adapter = read_adapter(case.adapter)?;
     let (plan, factors) = open_adapter(&adapter, &model.config, &case.adapter.display().to_string())?;
     let golden = Golden { tensors: read_safetensors(case.expected)?, file: case.expected };
@@ -120,6 +132,7 @@ pub fn compare(
     rows.push_all("train.", &peft(&trainer.factors()?), TRAINING)?;
 
     // One model on the device at a time.
+    let mut warnings = trainer.take_warnings();
     drop(trainer);
     let spec = StepSpec { workload: Workload { batch: parts, ..workload }, ..spec };
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
@@ -136,7 +149,8 @@ pub fn compare(
         name: "accum.train.losses".into(),
         ..row("train.losses", &golden.get("train.losses")?.to_f64s(), &losses, TRAINING)
     });
-    Ok(rows.rows)
+    warnings.append(&mut trainer.take_warnings());
+    Ok(Comparison { rows: rows.rows, warnings })
 }
 
 struct Golden<'a> {

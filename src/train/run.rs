@@ -100,6 +100,13 @@ pub enum Event<'a> {
         /// Bytes of the last tensor.
         bytes: usize,
     },
+    /// Everything that stays on the devices is there.
+    Placed {
+        /// Bytes that each device holds, as the plugin counts them.
+        device_bytes: &'a [u64],
+    },
+    /// A plugin warned of something while it compiled.
+    Warning(&'a str),
     /// The run goes on from a checkpoint.
     Resumed {
         /// Updates made before.
@@ -262,10 +269,12 @@ pub fn run(
         saved.restore(&mut trainer)?;
         observer.event(Event::Resumed { steps: done });
     }
+    observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
     observer.event(Event::Phase("compiling"));
     let programs =
         if config.accumulate == 1 { vec![Program::Train] } else { vec![Program::Accumulate, Program::Apply] };
     programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
+    trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
 
     let mut run = Run {
         config,

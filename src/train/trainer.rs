@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{TrainError, adapter::Factors};
 use crate::{
@@ -16,6 +16,7 @@ pub struct Trainer<'a> {
     spec: StepSpec<'a>,
     state: State,
     compiled: BTreeMap<Program, Compiled>,
+    warnings: BTreeSet<String>,
 }
 
 /// What one update did.
@@ -42,12 +43,17 @@ impl<'a> Trainer<'a> {
     ) -> Result<Self, TrainError> {
         let mut state = State::default();
         place_base(&engine, &mut state, checkpoint, &spec, loaded)?;
-        Ok(Self { engine, spec, state, compiled: BTreeMap::new() })
+        Ok(Self { engine, spec, state, compiled: BTreeMap::new(), warnings: BTreeSet::new() })
     }
 
     /// What its programs are built from.
     pub fn spec(&self) -> &StepSpec<'a> {
         &self.spec
+    }
+
+    /// What plugins warned of since this was last asked, each once.
+    pub fn take_warnings(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Puts adapters onto the device, with a fresh optimizer.
@@ -101,8 +107,8 @@ impl<'a> Trainer<'a> {
             let batch = if program == Program::NextLogits { 1 } else { self.spec.workload.batch };
             let workload = Workload { batch, ..self.spec.workload };
             let woven = build(&StepSpec { workload, ..self.spec }, program)?;
-            let partitioner = self.spec.mesh.map(|plan| plan.partitioner).unwrap_or_default();
-            let compiled = self.engine.compile(woven, partitioner)?;
+            let compiled = self.engine.compile(woven, self.spec.mesh)?;
+            self.warnings.extend(compiled.warnings().iter().cloned());
             self.compiled.insert(program, compiled);
         }
         Ok(&self.compiled[&program])

@@ -6,8 +6,9 @@ use super::{
     messages::{
         API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, FrontendAttributes,
         GatherDimensionNumbers, HloComputationProto, HloInputOutputAliasProto, HloInstructionProto,
-        HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS, PaddingConfig, PaddingConfigDimension,
-        ProgramShapeProto, ScatterDimensionNumbers, ShapeProto, SliceDimensions, TUPLE,
+        HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS, OpMetadata, PaddingConfig,
+        PaddingConfigDimension, ProgramShapeProto, ScatterDimensionNumbers, ShapeProto, SliceDimensions,
+        TUPLE,
     },
     sharding::sharding_proto,
 };
@@ -22,7 +23,7 @@ use crate::{
 /// The module as a serialized `HloModuleProto`: the same bytes for the same module.
 ///
 /// Computation ids count from one, instruction ids over the whole module, as XLA's own. Every array is
-/// laid out row-major. XLA wants instruction names unique over the module: a name that stood in an earlier computation
+/// laid out row-major. Each instruction has the name `computation/instruction` as its origin. XLA wants instruction names unique over the module: a name that stood in an earlier computation
 /// gets the id behind it.
 pub fn encode(module: &Verified) -> Vec<u8> {
     let Module { name, computations, entry: entry_id, aliases, frontend_attributes } = module.module();
@@ -72,7 +73,11 @@ fn computation_proto(
         instructions: instrs
             .iter()
             .enumerate()
-            .map(|(index, instr)| instr_proto(instr, first_id + index, first_id, names))
+            .map(|(index, instr)| {
+                let op_name = format!("{name}/{}", instr.name);
+                let proto = instr_proto(instr, first_id + index, first_id, names);
+                HloInstructionProto { metadata: Some(OpMetadata { op_name }), ..proto }
+            })
             .collect(),
         program_shape: Some(program_shape(computation)),
         id: computation_number(id),

@@ -58,6 +58,13 @@ pub(super) struct HloComputationProto {
     pub root_id: i64,
 }
 
+/// Where an instruction comes from. It stays with whatever XLA makes of the instruction.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OpMetadata {
+    #[prost(string, tag = "2")]
+    pub op_name: String,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HloInstructionProto {
     #[prost(string, tag = "1")]
@@ -66,6 +73,8 @@ pub(super) struct HloInstructionProto {
     pub opcode: String,
     #[prost(message, optional, tag = "3")]
     pub shape: Option<ShapeProto>,
+    #[prost(message, optional, tag = "7")]
+    pub metadata: Option<OpMetadata>,
     #[prost(message, optional, tag = "8")]
     pub literal: Option<LiteralProto>,
     #[prost(int64, tag = "9")]

@@ -11,15 +11,13 @@ use super::{
     request::{ANSWER, Answer, Devices, EXECUTABLE, LOG, OPTIMIZED, PROGRAM, REQUEST, Request, STAND_INS},
 };
 use crate::pjrt::{
-    CompileOptions, LOG_LEVEL, NamedValue, Program,
+    CompileOptions, LOG_LEVEL, NamedValue, Program, log,
     process::KillOnDrop,
     targets::{Platform, Target},
 };
 
 /// How often it is looked whether the child has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// Warnings that say nothing of the module, by their beginnings.
-const EXPECTED_WARNINGS: &[&str] = &["GSPMD sharding propagation is going to be deprecated", "RAW: "];
 /// How much of what the child wrote goes into an error.
 const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
@@ -160,25 +158,8 @@ fn read_answer(answer: &[u8], folder: &Path) -> Result<Compiled, ChildError> {
         api_version: report.api_version,
         compile_seconds: report.compile_seconds,
         stand_ins: report.stand_ins,
-        warnings: warnings(&String::from_utf8_lossy(&read(LOG)?)),
+        warnings: log::warnings(String::from_utf8_lossy(&read(LOG)?).lines()),
     })
-}
-
-/// The texts of warnings and errors in a plugin's log, each once, without time and place in the source.
-fn warnings(log: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for line in log.lines() {
-        let Some((head, text)) = line.split_once("] ") else { continue };
-        let is_warning = head.split_whitespace().take(3).any(|word| {
-            let mut letters = word.chars();
-            matches!(letters.next(), Some('W' | 'E')) && letters.all(|c| c.is_ascii_digit())
-        });
-        let is_expected = EXPECTED_WARNINGS.iter().any(|expected| text.starts_with(expected));
-        if is_warning && !is_expected && !found.iter().any(|known| known == text) {
-            found.push(text.to_owned());
-        }
-    }
-    found
 }
 
 /// Why a child left no answer.
@@ -243,16 +224,6 @@ fn last_lines(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn warnings_are_told_once_and_without_their_place() {
-        let log = "W1130 17:00:29.065537   15740 spmd_partitioner.cc:1] Involuntary full rematerialization. x\n\
-                   I1130 17:00:29.065537   15740 a.cc:1] nothing\nE0000 00:00:1.5 1 b.cc:2] bad [a] b\nplain\n\
-                   2026-11-30 17:00:30.1: W external/xla/c.cc:3] again\n\
-                   W1130 17:00:30.065537   15740 spmd_partitioner.cc:1] Involuntary full rematerialization. x\n\
-                   W1130 17:00:30.0 1 d.cc:4] GSPMD sharding propagation is going to be deprecated and so on\n";
-        assert_eq!(warnings(log), ["Involuntary full rematerialization. x", "bad [a] b", "again"]);
-    }
 
     #[test]
     fn only_the_end_of_a_long_log_is_kept() {
