@@ -3,6 +3,7 @@
 
 mod data;
 mod devices;
+mod mesh;
 mod model;
 mod output;
 mod parity;

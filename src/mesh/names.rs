@@ -35,7 +35,7 @@ fn glob(pattern: &str, text: &str) -> bool {
 
 /// What a parameter is called where it is computed with.
 pub fn in_computation(name: &str) -> String {
-    format!("{name}{IN_COMPUTATION}")
+    format!("{}{IN_COMPUTATION}", name.strip_suffix(".weight").unwrap_or(name))
 }
 
 const IN_COMPUTATION: &str = " in computation";

@@ -55,6 +55,8 @@ codes! {
     RepeatedAxis = "repeated-axis";
     /// A rule splits the rank of the adapters.
     SplitRank = "split-rank";
+    /// A rule splits the stack of layers.
+    SplitLayers = "split-layers";
     /// A rule is about a dimension that none of its tensors has.
     UnusedRule = "unused-rule";
     /// An override matches no parameter.

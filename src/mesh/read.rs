@@ -297,6 +297,11 @@ impl Reader<'_> {
             self.complain(Code::SplitRank, place, message, "leave it out: adapters follow their base");
             return None;
         }
+        if dim == Dim::Layers && !axes.is_empty() {
+            let message = "the stack of layers is never split: every device runs through all of them";
+            self.complain(Code::SplitLayers, place, message, "split another dimension, such as `embed`");
+            return None;
+        }
         Some(Rule { dim, axes, place })
     }
 

@@ -252,6 +252,12 @@ fn values_of_the_wrong_kind() {
         "error[split-rank]: m.toml:7: `store.rank`: the rank of adapters is never split\n  \
          hint: leave it out: adapters follow their base",
     );
+    changed(
+        "mlp = \"tensor\"",
+        "layers = \"tensor\"",
+        "error[split-layers]: m.toml:7: `store.layers`: the stack of layers is never split: every device runs through \
+         all of them\n  hint: split another dimension, such as `embed`",
+    );
     problems(
         "[mesh]\n2d = 4\n",
         None,

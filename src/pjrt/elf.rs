@@ -1,7 +1,7 @@
 //! What a shared library's file promises and what it asks of others.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use object::{
@@ -50,6 +50,8 @@ pub(super) fn flaw(path: &Path) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let file = File::open(path)?;
+    // A folder can be opened too; the system's own words tell it from a file once it is read.
+    let _ = (&file).read(&mut [0])?;
     let found = file.metadata()?.len();
     let cache = ReadCache::new(file);
     let segments = Header::parse(&cache)

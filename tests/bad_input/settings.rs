@@ -70,10 +70,6 @@ fn words_that_mean_nothing() {
         "--target metal",
         "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets are: cpu, cuda, rocm, tpu)",
     );
-    check(
-        "--target cpu:8",
-        "error: --target: expected a single device, found: cpu:8\n\nhint: use `--target cpu`\n",
-    );
 }
 
 #[test]
