@@ -1,5 +1,5 @@
-//! How long it takes to build programs, to their bytes: the largest model should take no more than 20 ms, and its
-//! module no more than a megabyte. `cargo bench --bench build`.
+//! How long it takes to build programs, to their bytes: the largest model should take no more than 20 ms, 30 ms with the
+//! shardings of a mesh, and its module no more than a megabyte. `cargo bench --bench build`.
 
 use std::{fs, hint::black_box, path::Path};
 
@@ -7,8 +7,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use hloom::{
     base::DType,
     hlo::{proto, text},
+    mesh,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Program, StepSpec, Workload, build},
+    step::{Program, StepSpec, Workload, build, tensors},
     templates::Templates,
 };
 
@@ -34,6 +35,21 @@ fn builds(c: &mut Criterion) {
         assert!(size < 1_000_000, "the module of {name} has {size} bytes");
         c.bench_function(&format!("build {name} to {size} bytes"), |b| b.iter(bytes));
     }
+}
+
+/// The same with the shardings of a mesh, the mesh config checked for the model first.
+fn shards(c: &mut Criterion) {
+    let templates = Templates::embedded();
+    let (config, lora) = adapted("llama3.1-405b");
+    let plain = train_step(&config, &lora, &templates);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/mi300x-8-fsdp.toml");
+    let loaded = mesh::load(&file).unwrap();
+    let bytes = || {
+        let plan = loaded.plan(&tensors(black_box(plain.workload)), 8).unwrap();
+        proto::encode(&build(&StepSpec { mesh: Some(&plan), ..plain }, Program::Train).unwrap().module)
+    };
+    let size = bytes().len();
+    c.bench_function(&format!("build llama3.1-405b on a mesh to {size} bytes"), |b| b.iter(bytes));
 }
 
 fn texts(c: &mut Criterion) {
@@ -69,5 +85,5 @@ fn templates(c: &mut Criterion) {
     c.bench_function("parse all templates", |b| b.iter(parse));
 }
 
-criterion_group!(benches, builds, texts, templates);
+criterion_group!(benches, builds, shards, texts, templates);
 criterion_main!(benches);

@@ -51,6 +51,7 @@ pub fn place_base(
             Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)
         };
         state.insert(slot.role, engine.place(&slot, read)?);
+        param.stored_names().iter().try_for_each(|name| checkpoint.release(name))?;
         loaded(slot.shape().bytes());
     }
     Ok(())

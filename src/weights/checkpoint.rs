@@ -69,6 +69,16 @@ impl Checkpoint {
         self.tensor(name)?.read(name, window, dtype, out)
     }
 
+    /// Gives back the memory that reading a tensor took: the part of the file that is mapped for it.
+    ///
+    /// # Errors
+    /// If there is no such tensor.
+    pub fn release(&self, name: &str) -> Result<(), WeightsError> {
+        let tensor = self.tensor(name)?;
+        tensor.file.release(tensor.bytes.clone());
+        Ok(())
+    }
+
     /// A whole tensor as `dtype`.
     ///
     /// # Errors

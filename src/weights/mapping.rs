@@ -3,6 +3,7 @@
 
 use std::{
     fs::File,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -35,5 +36,18 @@ impl Mapping {
 
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Gives back the memory of bytes that were touched; they are read from the file again when they next are.
+    pub fn release(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        {
+            let advice = memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: the pages are those of a file mapped for reading, which nobody can have written to: dropping them
+            // changes no byte that is seen through the mapping. Borrowed bytes stay valid, since the mapping stays.
+            let done = unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
+            // It is a matter of thrift only.
+            drop(done);
+        }
     }
 }
