@@ -3,10 +3,13 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use hloom::{
-    base::DType,
+    base::{DType, Partitioner},
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
-    step::{Workload, tensors},
+    pjrt::testing::{CpuBuild, cpu_plugin},
+    runtime::{Engine, Target},
+    step::{Program, StepSpec, Workload, build, tensors},
+    templates::Templates,
 };
 
 const ALL: &[&str] =
@@ -53,6 +56,27 @@ fn every_shipped_config_is_right_for_its_models() {
             let adapted = (lora.trainable_params(), plan.device_bytes());
             assert!(adapted.1.adapters * *devices as u64 >= adapted.0 * 4, "{name}: {model}");
             assert_eq!(adapted.1.optimizer, 2 * adapted.1.adapters + 4);
+        }
+    }
+}
+
+/// Both partitioners can follow every config step by step: none ever has all of a tensor on every device.
+#[test]
+fn no_shipped_config_makes_the_partitioner_warn() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs");
+    let templates = Templates::embedded();
+    for (name, devices, models) in MEANT {
+        let config = Config::builtin(models[0]).unwrap();
+        let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
+        let workload = Workload { config: &config, lora: &lora, dtype: DType::F32, batch: *devices, seq: 32 };
+        let mut plan =
+            load(&folder.join(format!("{name}.toml"))).unwrap().plan(&tensors(workload), *devices).unwrap();
+        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::cpu(*devices).unwrap()).unwrap();
+        for partitioner in [Partitioner::Gspmd, Partitioner::Shardy] {
+            plan.partitioner = partitioner;
+            let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
+            let compiled = engine.compile(build(&spec, Program::Train).unwrap(), Some(&plan)).unwrap();
+            assert!(compiled.warnings().is_empty(), "{name}: {:#?}", compiled.warnings());
         }
     }
 }

@@ -10,7 +10,7 @@ use hloom::{
     model::{LoraSpec, Param, base_params},
     pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
-    step::{Role, Slot, StepProgram, StepSpec, Workload, tensors},
+    step::{Role, Slot, StepProgram, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors},
 };
