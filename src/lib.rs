@@ -10,13 +10,15 @@
 //!               model::llama, model::nn  ──> hlo::Computation of one layer, of the head
 //!               autodiff::backward       ──> their backward computations
 //!               step::build              ──> both loops over the stack, loss, clipping, AdamW, aliases
+//!                                           │ values tagged with their named dimensions
+//!  mesh-configs/*.toml ──> mesh::Plan  ──> mesh::annotate: a sharding for every tag
 //!                                           │ hlo::verify
 //!                                           v
-//!  step::StepProgram = hlo::Verified + slots (role, dimensions, element type) in call order
+//!  step::StepProgram = hlo::Verified + slots (role, dimensions, element type, sharding) in call order
 //!                                           │ hlo::proto::encode
 //!                                           v
 //!  runtime::Engine: pjrt::Plugin ──> Client ──> LoadedExecutable
-//!  runtime::place:  weights::Checkpoint (mapped files) ──> one buffer for each slot
+//!  runtime::place:  weights::Checkpoint (mapped files) ──> a shard of each slot on every device
 //!  train::run:      data::Batch ──> execute (state donated) ──> metrics, checkpoint ──> PEFT adapter
 //! ```
 //!
@@ -34,7 +36,10 @@
 //! - **rematerialization**: computing a value of the forward pass again in the backward pass instead of keeping it.
 //! - **stack**: a parameter of all layers as one tensor, with the layers as its first dimension.
 //! - **donation**: an argument whose memory a result takes over; the argument is gone afterwards.
-//! - **slot**: an argument or a result of a program, described by its [`step::Role`], dimensions and element type.
+//! - **slot**: an argument or a result of a program, described by its [`step::Role`], dimensions, element type and sharding.
+//! - **mesh**: devices in a grid with named axes. A dimension that an axis splits has a **shard** on each device along it;
+//!   an axis that splits none of a tensor's dimensions holds **replicas** of it.
+//! - **tag**: the named dimensions of a value, and which rules of a mesh config it goes by.
 //! - **factor**: one of the two matrices of a low-rank adapter, `A` (down to the rank) or `B` (up from it).
 //! - **counted token**: a token whose prediction is part of the loss; labels of -100 are not.
 

@@ -149,6 +149,9 @@ pub struct CompileOptions {
     pub num_partitions: usize,
     /// What splits it.
     pub partitioner: Partitioner,
+    /// The id of the device of each partition; none leaves the choice to the plugin, which may know a better order than
+    /// that of the ids.
+    pub devices: Vec<i32>,
     /// XLA's debug options by name, without dashes.
     pub overrides: BTreeMap<String, OptionValue>,
 }
@@ -162,7 +165,12 @@ impl Default for CompileOptions {
 impl CompileOptions {
     /// The plain options for a number of devices.
     pub fn for_devices(num_partitions: usize) -> Self {
-        Self { num_partitions, partitioner: Partitioner::default(), overrides: BTreeMap::new() }
+        Self {
+            num_partitions,
+            partitioner: Partitioner::default(),
+            devices: Vec::new(),
+            overrides: BTreeMap::new(),
+        }
     }
 
     /// The serialized `xla.CompileOptionsProto`.
@@ -180,6 +188,7 @@ impl CompileOptions {
             num_replicas: 1,
             num_partitions,
             use_spmd_partitioning: true,
+            device_assignment: (!self.devices.is_empty()).then(|| device_assignment(&self.devices)),
             use_shardy_partitioner: self.partitioner == Partitioner::Shardy,
         };
         let overrides = self.overrides.iter().map(|(name, value)| {
@@ -201,6 +210,16 @@ impl CompileOptions {
 }
 
 /// The fields in use of XLA's `compile_options.proto`.
+/// One replica, whose partitions are on these devices.
+fn device_assignment(devices: &[i32]) -> proto::DeviceAssignment {
+    let partition = |&id: &i32| proto::ComputationDevice { replica_device_ids: vec![i64::from(id)] };
+    proto::DeviceAssignment {
+        replica_count: 1,
+        computation_count: devices.len() as i32,
+        computation_devices: devices.iter().map(partition).collect(),
+    }
+}
+
 mod proto {
     use std::collections::BTreeMap;
 
@@ -222,8 +241,26 @@ mod proto {
         pub num_partitions: i64,
         #[prost(bool, tag = "6")]
         pub use_spmd_partitioning: bool,
+        #[prost(message, optional, tag = "9")]
+        pub device_assignment: Option<DeviceAssignment>,
         #[prost(bool, tag = "19")]
         pub use_shardy_partitioner: bool,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct DeviceAssignment {
+        #[prost(int32, tag = "1")]
+        pub replica_count: i32,
+        #[prost(int32, tag = "2")]
+        pub computation_count: i32,
+        #[prost(message, repeated, tag = "3")]
+        pub computation_devices: Vec<ComputationDevice>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ComputationDevice {
+        #[prost(int64, repeated, tag = "1")]
+        pub replica_device_ids: Vec<i64>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]

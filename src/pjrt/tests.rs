@@ -162,6 +162,16 @@ fn eight_devices_each_hold_a_shard() {
 }
 
 #[test]
+fn partitions_go_where_they_are_put() {
+    on_each(4, |_, client| {
+        let ids: Vec<i32> = client.devices().iter().rev().map(|device| device.id).collect();
+        let options = CompileOptions { devices: ids[..2].to_vec(), ..CompileOptions::for_devices(2) };
+        let program = client.compile(mlir(STEP), &options).unwrap();
+        assert_eq!(program.device_ids(), &ids[..2]);
+    });
+}
+
+#[test]
 fn shardy_splits_too() {
     on_each(8, |_, client| {
         let mut options = CompileOptions::for_devices(8);

@@ -60,14 +60,22 @@ impl Engine {
         let bytes = proto::encode(&program.module);
         let source = Program { format: ProgramFormat::Hlo, bytes: &bytes };
         let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
-        let options = CompileOptions { partitioner, ..CompileOptions::for_devices(self.devices.len()) };
+        // Shards are placed in this order, so the partitions have to be, whatever order the plugin would choose.
+        let devices = self.devices.clone();
+        let options =
+            CompileOptions { partitioner, devices, ..CompileOptions::for_devices(self.devices.len()) };
         let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
         let explained = warnings.into_iter().map(|warning| match mesh {
             Some(plan) => explain_warning(&warning, program.module.module(), plan),
             None => warning,
         });
         let warnings = explained.collect();
-        Ok(Compiled { program, executable: executable?, warnings })
+        let executable = executable?;
+        if executable.device_ids() != self.devices {
+            let (expected, found) = (self.devices.clone(), executable.device_ids().to_vec());
+            return Err(RuntimeError::DeviceOrder { expected, found });
+        }
+        Ok(Compiled { program, executable, warnings })
     }
 
     /// Puts a value onto the devices, shard by shard; `read` writes a part of it, row-major, into bytes of its size.

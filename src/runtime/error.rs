@@ -33,6 +33,14 @@ pub enum RuntimeError {
         /// What the plugin drives.
         found: usize,
     },
+    /// The plugin put the partitions onto other devices than the shards lie on.
+    #[error("expected the partitions on the devices {expected:?}, found them on {found:?}")]
+    DeviceOrder {
+        /// The devices of the shards.
+        expected: Vec<i32>,
+        /// The devices of the partitions.
+        found: Vec<i32>,
+    },
     /// A value has another shape than its role.
     #[error("expected `{role}` to be {expected}, found {found}")]
     Shape {
@@ -74,9 +82,11 @@ impl RuntimeError {
                     .into(),
             ),
             Self::Devices { .. } => Some("give another --target, or check the driver".into()),
-            Self::Results { .. } | Self::Shape { .. } | Self::ShardShape { .. } | Self::Sharding { .. } => {
-                None
-            }
+            Self::Results { .. }
+            | Self::DeviceOrder { .. }
+            | Self::Shape { .. }
+            | Self::ShardShape { .. }
+            | Self::Sharding { .. } => None,
         }
     }
 }
