@@ -5,7 +5,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use hloom::weights::read_adapter;
 use serde_json::Value;
 
-use crate::support::world::{World, ran, until};
+use crate::support::{
+    relative_error,
+    world::{World, ran, until},
+};
 
 const ADAPTER: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
 
@@ -103,6 +106,22 @@ fn a_killed_run_leaves_a_whole_adapter_or_none_and_is_resumed() {
     assert_eq!(world.names("out"), [ADAPTER[0], ADAPTER[1], "checkpoint.safetensors", "metrics.jsonl"]);
     world.succeeds(&train("whole", &format!("{flags} --quiet")));
     check_same(&world, "out", "whole");
+}
+
+#[test]
+fn a_run_goes_on_on_other_devices() {
+    let world = World::new();
+    world.write("m.toml", "[mesh]\nfsdp = 2\n[store]\nembed = \"fsdp\"\n[compute]\nbatch = \"fsdp\"\n");
+    let log = world.hloom(&train("out", "--steps 10 --schedule constant --warmup 5 --mesh m.toml")).err;
+    assert!(log.contains("\neach of 2 devices holds "), "{log}");
+    world.succeeds(&train("out", "--steps 20 --schedule constant --warmup 5 --resume --quiet"));
+    world.succeeds(&train("whole", "--steps 20 --schedule constant --warmup 5 --quiet"));
+    let losses = |out| -> Vec<f64> {
+        updates(&world, out).iter().map(|[_, loss, ..]| loss.as_f64().unwrap()).collect()
+    };
+    let (found, expected) = (losses("out"), losses("whole"));
+    assert_eq!(found.len(), 20);
+    assert!(relative_error(&found, &expected) < 1e-4, "{found:?}\n{expected:?}");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::base::{DType, Dim, Use};
+use crate::{
+    base::{ArrayShape, DType, Dim, Tag, Use},
+    hlo::{ModuleBuilder, text, verify},
+};
 
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
                            [compute]\nbatch = \"fsdp\"\nkv_heads = \"tensor\"\n";
@@ -367,4 +370,44 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
     assert_eq!(key, "f32[2,4,16,64]");
     let (notes, _) = noted("unused_axis = \"replicate\"", "[mesh]\nt = 2\n");
     assert_eq!(notes, [("splits nothing: 2 groups of devices would do the same work".to_owned(), 0)]);
+}
+
+/// A loop in small: what is at rest becomes what is computed with, and one result lies at rest again.
+#[test]
+fn tags_become_annotations_for_both_partitioners() {
+    let plan = plan(FSDP_TENSOR);
+    let module = ModuleBuilder::new();
+    let at_rest = Tag::store([Dim::Mlp, Dim::Embed], "model.layers.*.mlp.up_proj.weight");
+    let called = module.define("called", |b| {
+        let x = b.parameter("x", ArrayShape::new(DType::F32, [96, 64]));
+        x.tagged(Tag::compute([Dim::Mlp, Dim::Embed])) * 2.0
+    });
+    let entry = module.define("main", |b| {
+        let weight = b.parameter("weight", ArrayShape::new(DType::F32, [96, 64])).tagged(at_rest.clone());
+        let computed = weight.tagged(at_rest.computed());
+        let doubled = b.call(called.unwrap(), &[computed]).named("doubled").tagged(at_rest.clone());
+        b.tuple(&[doubled, b.scalar(DType::F32, 1.0)])
+    });
+    let annotated = annotate(module.finish("m", entry.unwrap(), vec![]), &plan);
+    let text = text::print(&verify(annotated).unwrap());
+    let expect = r##"HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["fsdp"=4, "tensor"=2]>}}
+
+called {
+  x.0 = f32[96,64] parameter(0)
+  x.0.sharding.0 = f32[96,64] custom-call(x.0), custom_call_target="Sharding", sharding={replicated}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{}, {}]>]>"}
+  constant.1 = f32[] constant(2)
+  broadcast.2 = f32[96,64] broadcast(constant.1), dimensions={}
+  ROOT multiply.3 = f32[96,64] multiply(x.0.sharding.0, broadcast.2)
+}
+
+ENTRY main {
+  weight.0 = f32[96,64] parameter(0), sharding={devices=[2,4]<=[4,2]T(1,0)}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"tensor\"}, {\"fsdp\"}]>"}
+  weight.0.sharding.0 = f32[96,64] custom-call(weight.0), custom_call_target="Sharding", sharding={replicated}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{}, {}]>]>"}
+  doubled.1 = f32[96,64] call(weight.0.sharding.0), to_apply=called
+  doubled.1.sharding.0 = f32[96,64] custom-call(doubled.1), custom_call_target="Sharding", sharding={devices=[2,4]<=[4,2]T(1,0)}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{\"tensor\"}, {\"fsdp\"}]>]>"}
+  constant.2 = f32[] constant(1)
+  ROOT tuple.3 = (f32[96,64], f32[]) tuple(doubled.1.sharding.0, constant.2), sharding={{devices=[2,4]<=[4,2]T(1,0)}, {replicated}}
+}
+"##;
+    assert_eq!(text, expect);
 }
