@@ -7,8 +7,11 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::LoraSpec,
-    pjrt::testing::{CpuBuild, cpu_plugin, package_file},
-    runtime::{Engine, Target},
+    pjrt::{
+        targets::Target,
+        testing::{CpuBuild, cpu_plugin, package_file},
+    },
+    runtime::Engine,
     step::{Program, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors},

@@ -6,8 +6,11 @@ use hloom::{
     base::{DType, Partitioner},
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
-    pjrt::testing::{CpuBuild, cpu_plugin},
-    runtime::{Engine, Target},
+    pjrt::{
+        targets::Target,
+        testing::{CpuBuild, cpu_plugin},
+    },
+    runtime::Engine,
     step::{Program, StepSpec, Workload, build, tensors},
     templates::Templates,
 };
@@ -71,7 +74,8 @@ fn no_shipped_config_makes_the_partitioner_warn() {
         let workload = Workload { config: &config, lora: &lora, dtype: DType::F32, batch: *devices, seq: 32 };
         let mut plan =
             load(&folder.join(format!("{name}.toml"))).unwrap().plan(&tensors(workload), *devices).unwrap();
-        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::cpu(*devices).unwrap()).unwrap();
+        let target: Target = format!("cpu:{devices}").parse().unwrap();
+        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target).unwrap();
         for partitioner in [Partitioner::Gspmd, Partitioner::Shardy] {
             plan.partitioner = partitioner;
             let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };

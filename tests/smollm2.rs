@@ -7,8 +7,11 @@ use hloom::{
     base::{DType, Literal},
     data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer},
     model::{LoraPlan, LoraSpec},
-    pjrt::testing::{CpuBuild, cpu_plugin, package_file},
-    runtime::{Engine, Target},
+    pjrt::{
+        targets::Target,
+        testing::{CpuBuild, cpu_plugin, package_file},
+    },
+    runtime::Engine,
     step::{StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors, run::stop_ids},

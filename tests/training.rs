@@ -8,9 +8,10 @@ use hloom::{
     model::{AdapterId, LoraPlan, LoraSpec, Targets},
     pjrt::{
         Client,
+        targets::Target,
         testing::{CpuBuild, cpu_plugin},
     },
-    runtime::{Engine, Target},
+    runtime::Engine,
     step::{Role, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors, peft_tensors, stack_factors},

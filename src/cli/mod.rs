@@ -263,7 +263,7 @@ mod tests {
         assert_eq!((ran.code, ran.err.as_str(), &object["problems"]), (0, "", &serde_json::json!([])));
         let expect = serde_json::json!({"base": 69792, "adapters": 40448, "optimizer": 80900});
         assert_eq!(object["device_bytes"], expect);
-        let ran = hloom(&["check", mesh, "--model", "tiny", "--target", "cpu:2x2"]);
+        let ran = hloom(&["check", mesh, "--model", "tiny", "--target", "cpu:4"]);
         assert_eq!(ran.code, 1);
         assert!(
             ran.out.starts_with("error[device-count]: ") && ran.out.ends_with("\n1 problem\n"),

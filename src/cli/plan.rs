@@ -15,7 +15,8 @@ use crate::{
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets},
     optim::{AdamW, Schedule, ScheduleKind},
-    runtime::{Devices, Target},
+    pjrt::targets::Target,
+    runtime::Devices,
     train::{
         TrainError, checkpoint,
         run::{RunConfig, RunData, Start},

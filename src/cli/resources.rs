@@ -12,8 +12,9 @@ use crate::{
     pjrt::{
         Plugin,
         store::{Network, PACKAGES, Package, Store, package},
+        targets::Target,
     },
-    runtime::{Devices, Target},
+    runtime::Devices,
     step::StepError,
     templates::Templates,
     train::{Model, TrainError, quickstart_model},
@@ -30,8 +31,8 @@ pub struct DeviceArgs {
     /// The element type of weights and activations: float32 or bfloat16 [default: float32]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Word<DType>>,
-    /// Where to run: cpu, cuda, rocm or tpu; `cpu:8` is eight devices [default: cpu, with as many devices as --mesh
-    /// makes]
+    /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
+    /// devices as --mesh makes]
     #[arg(long, value_name = "TARGET")]
     target: Option<Word<Target>>,
     /// How the tensors lie on several devices
@@ -116,7 +117,7 @@ impl Resources {
         if let Some(path) = given {
             return Ok(Plugin::load(path)?);
         }
-        let package = known_package(target.platform())?;
+        let package = known_package(target.platform().name())?;
         let path = match self.present(package)? {
             Some(path) => path,
             None => self.fetch(package, reporter)?,

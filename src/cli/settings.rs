@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use serde::{Deserialize, Deserializer, de};
 
 use super::words::Word;
-use crate::{base::DType, model::Targets, optim::ScheduleKind, runtime::Target};
+use crate::{base::DType, model::Targets, optim::ScheduleKind, pjrt::targets::Target};
 
 /// Defines the settings once: as flags, as the keys of a run file, and with a way to merge the two.
 macro_rules! settings {
@@ -107,8 +107,8 @@ settings! {
     #[arg(long, value_name = "X", help_heading = "Optimizer")]
     max_grad_norm: f64,
 
-    /// Where to run: cpu, cuda, rocm or tpu; `cpu:8` is eight devices [default: cpu, with as many devices as --mesh
-    /// makes]
+    /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
+    /// devices as --mesh makes]
     #[arg(long, value_name = "TARGET", help_heading = "Device")]
     target: Word<Target>,
     /// How the tensors lie on several devices

@@ -8,7 +8,7 @@ use crate::{
     base::{DType, nearest},
     model::Targets,
     optim::ScheduleKind,
-    runtime::Target,
+    pjrt::targets::{Target, TargetError},
 };
 
 /// A setting as users write it.
@@ -32,25 +32,7 @@ impl Spelled for ScheduleKind {
 
 impl Spelled for Target {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: crate::runtime::TargetError| with_hint(&error, error.hint()))
-    }
-}
-
-/// The number of devices of a target, whatever it is: 8 of `cpu:8`, 32 of `mi300x:4x8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceCount(pub usize);
-
-impl Spelled for DeviceCount {
-    fn read(text: &str) -> Result<Self, String> {
-        let (name, sizes) = text.split_once(':').unwrap_or((text, "1"));
-        let product = sizes.split('x').map(|size| size.parse().ok().filter(|&size: &usize| size > 0));
-        let product = product.reduce(|a, b| a?.checked_mul(b?)).flatten().filter(|&count| count <= 1 << 20);
-        match product {
-            Some(count) if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) => {
-                Ok(Self(count))
-            }
-            _ => Err(format!("expected a target such as `cpu:8` or `mi300x:4x8`, found: {text}")),
-        }
+        text.parse().map_err(|error: TargetError| with_hint(&error, error.hint()))
     }
 }
 
@@ -139,8 +121,7 @@ mod tests {
     fn words_mean_what_they_say() {
         check("linear", Ok(ScheduleKind::Linear));
         check("bfloat16", Ok(DType::BF16));
-        check("mi300x:4x8", Ok(DeviceCount(32)));
-        check("cpu", Ok(DeviceCount(1)));
+        check("cpu", Ok(Target::default()));
         check("all-linear", Ok(Targets::AllLinear));
         check("re:.*proj", Ok(Targets::Regex(".*proj".into())));
         check("q_proj, v_proj", Ok(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
@@ -149,11 +130,11 @@ mod tests {
     #[test]
     fn other_words_are_met_with_what_would_be_right() {
         check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
-        check::<DeviceCount>(
+        check::<Target>(
             "cpu:4x",
-            Err("expected a target such as `cpu:8` or `mi300x:4x8`, found: cpu:4x"),
+            Err("expected a number of devices after `cpu:`, found: 4x (for example `cpu:8`)"),
         );
-        check::<Target>("metal", Err("unknown target: metal (targets are: cpu, cuda, rocm, tpu)"));
+        check::<Target>("h200s", Err("unknown target: h200s (did you mean `h200`?)"));
         check::<DType>(
             "float23",
             Err("expected `float32` or `bfloat16`, found: float23 (did you mean `float32`?)"),

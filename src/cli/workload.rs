@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use super::{
-    plan, resources,
-    settings::Settings,
-    words::{DeviceCount, Word},
-};
+use super::{plan, resources, settings::Settings, words::Word};
 use crate::{
     base::DType,
     mesh::{self, Loaded},
     model::{Config, LoraPlan, Targets},
+    pjrt::targets::Target,
     step::Workload,
     train::TrainError,
 };
@@ -20,9 +17,10 @@ pub struct WorkloadArgs {
     /// A built-in model, a Hugging Face folder or a GGUF file
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// How many devices, as a target: cpu:8, mi300x:4x8, v5e:2x4 [default: what the mesh makes]
+    /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8` [default: as many as the mesh
+    /// makes]
     #[arg(long, value_name = "TARGET")]
-    target: Option<Word<DeviceCount>>,
+    target: Option<Word<Target>>,
     /// Sequences of a batch [default: 4, or the next number that the mesh divides]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
@@ -62,7 +60,7 @@ impl WorkloadArgs {
     /// The workload on the devices of a mesh config, and how many those are, where the target says it.
     pub fn resolve(self, mesh: Option<&Loaded>) -> Result<(OwnedWorkload, Option<usize>), TrainError> {
         let Self { model, target, batch, seq, dtype, rank, alpha, targets } = self;
-        let devices = target.map(|word| word.0.0);
+        let devices = target.map(|word| word.0.devices());
         let parts = |mesh: &Loaded| mesh.batch_parts(devices.unwrap_or(mesh.config.written_devices()));
         let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
         let shape = plan::shape(&settings, plan::Use::OwnData, mesh.map_or(1, parts))?;

@@ -1,6 +1,6 @@
-use super::{Target, TargetError};
 use crate::{
     mesh::{Loaded, Plan, Problems},
+    pjrt::targets::{Target, TargetError},
     step::{Workload, tensors},
 };
 
@@ -11,19 +11,49 @@ pub struct Devices {
     mesh: Option<Loaded>,
 }
 
+/// Devices that a step cannot run on.
+#[derive(Debug, thiserror::Error)]
+pub enum DevicesError {
+    /// There are no such devices.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Several devices, and nothing says what each is to do.
+    #[error("{0} has several devices, and no mesh config says what each holds")]
+    NoMesh(Target),
+}
+
+impl DevicesError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Target(error) => error.hint(),
+            Self::NoMesh(target) => {
+                let mesh = "give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices";
+                let text = target.to_string();
+                Some(match text.rsplit_once(':') {
+                    Some((one, _)) if one.parse::<Target>().is_ok() => {
+                        format!("{mesh}, or `--target {one}`")
+                    }
+                    _ => mesh.to_owned(),
+                })
+            }
+        }
+    }
+}
+
 impl Devices {
     /// A target and a mesh config. Without a target, the CPU with as many devices as the config's axes make.
     ///
     /// # Errors
     /// If there are several devices and no mesh config: all of them would do the same work.
-    pub fn new(target: Option<Target>, mesh: Option<Loaded>) -> Result<Self, TargetError> {
+    pub fn new(target: Option<Target>, mesh: Option<Loaded>) -> Result<Self, DevicesError> {
         let target = match (target, &mesh) {
             (Some(target), _) => target,
-            (None, Some(loaded)) => Target::cpu(loaded.config.written_devices())?,
+            (None, Some(loaded)) => format!("cpu:{}", loaded.config.written_devices()).parse()?,
             (None, None) => Target::default(),
         };
         match mesh {
-            None if target.devices() > 1 => Err(TargetError::NoMesh(target)),
+            None if target.devices() > 1 => Err(DevicesError::NoMesh(target)),
             mesh => Ok(Self { target, mesh }),
         }
     }

@@ -1,13 +1,13 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{RuntimeError, Sharded, State, Target};
+use super::{RuntimeError, Sharded, State};
 use crate::{
     base::{ArrayShape, Literal},
     hlo::proto,
     mesh::{Plan, explain_warning},
     pjrt::{
         Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat,
-        while_listening,
+        targets::Target, while_listening,
     },
     runtime::boxes::{self, Boxed},
     step::{Role, Slot, StepProgram},
@@ -21,6 +21,7 @@ pub type Results = BTreeMap<Role, Literal>;
 pub struct Engine {
     client: Client,
     devices: Vec<i32>,
+    options: CompileOptions,
 }
 
 /// A program ready to run.
@@ -40,11 +41,11 @@ impl Engine {
         let client = Client::create(plugin, &target.client_options())?;
         let all = client.devices();
         if all.len() < target.devices() {
-            let (platform, expected, found) = (target.platform().to_owned(), target.devices(), all.len());
+            let (platform, expected, found) = (target.platform(), target.devices(), all.len());
             return Err(RuntimeError::Devices { platform, expected, found });
         }
         let devices = all.iter().take(target.devices()).map(|device| device.id).collect();
-        Ok(Self { client, devices })
+        Ok(Self { client, devices, options: target.compile_options() })
     }
 
     /// The client.
@@ -62,8 +63,7 @@ impl Engine {
         let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
         // Shards are placed in this order, so the partitions have to be, whatever order the plugin would choose.
         let devices = self.devices.clone();
-        let options =
-            CompileOptions { partitioner, devices, ..CompileOptions::for_devices(self.devices.len()) };
+        let options = CompileOptions { partitioner, devices, ..self.options.clone() };
         let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
         let explained = warnings.into_iter().map(|warning| match mesh {
             Some(plan) => explain_warning(&warning, program.module.module(), plan),

@@ -1,4 +1,9 @@
-use crate::{base::ArrayShape, pjrt::PjrtError, step::Role, weights::WeightsError};
+use crate::{
+    base::ArrayShape,
+    pjrt::{PjrtError, targets::Platform},
+    step::Role,
+    weights::WeightsError,
+};
 
 /// What can go wrong on a device, or on the way to it.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +32,7 @@ pub enum RuntimeError {
     #[error("expected {expected} devices, the {platform} plugin found {found}")]
     Devices {
         /// The platform.
-        platform: String,
+        platform: Platform,
         /// What the target says.
         expected: usize,
         /// What the plugin drives.

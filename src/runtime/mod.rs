@@ -7,11 +7,9 @@ mod engine;
 mod error;
 mod place;
 mod sharded;
-mod target;
 
-pub use devices::Devices;
+pub use devices::{Devices, DevicesError};
 pub use engine::{Compiled, Engine, Results};
 pub use error::RuntimeError;
 pub use place::{check_weights, place_base, place_zeros};
 pub use sharded::{Sharded, State};
-pub use target::{Target, TargetError};

@@ -5,7 +5,7 @@ use crate::{
     data::DataError,
     mesh::Problems,
     pjrt::{PjrtError, store::StoreError},
-    runtime::{RuntimeError, TargetError},
+    runtime::{DevicesError, RuntimeError},
     step::StepError,
     weights::WeightsError,
 };
@@ -49,7 +49,7 @@ pub enum TrainError {
     Mesh(#[from] Problems),
     /// The devices cannot be used so.
     #[error("--target: {0}")]
-    Target(#[from] TargetError),
+    Target(#[from] DevicesError),
     /// The device failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -68,7 +68,8 @@ fn words_that_mean_nothing() {
     );
     check_usage(
         "--target metal",
-        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets are: cpu, cuda, rocm, tpu)",
+        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets are: cpu, mi300x, mi325x, mi355x, \
+         h100, h200, b200, rtx4090, v4, v5e, v5p, v6e, tpu7x, cuda, rocm, tpu, or the file of a device, NAME.toml)",
     );
 }
 

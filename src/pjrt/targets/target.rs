@@ -111,6 +111,11 @@ impl Target {
         &self.shape
     }
 
+    /// Devices of all hosts, at least one.
+    pub fn devices(&self) -> usize {
+        self.shape.devices()
+    }
+
     /// The options to compile with: as many partitions as there are devices, and the flags of the device's file.
     pub fn compile_options(&self) -> CompileOptions {
         let mut options = CompileOptions::for_devices(self.shape.devices());
