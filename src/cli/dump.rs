@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     Answer, Env, Failure, Stream,
     resources::templates,
-    workload::{WorkloadArgs, load_mesh},
+    workload::{TargetArg, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
 use crate::{
@@ -24,6 +24,8 @@ use crate::{
 pub struct Dump {
     #[command(flatten)]
     workload: WorkloadArgs,
+    #[command(flatten)]
+    target: TargetArg,
     /// A mesh config, whose shardings the module then has
     #[arg(long, value_name = "F")]
     mesh: Option<PathBuf>,
@@ -128,12 +130,12 @@ impl Dump {
     }
 
     fn module(self, stage: Stage) -> Result<Verified, TrainError> {
-        let Self { workload, mesh, program, templates: folder, .. } = self;
+        let Self { workload, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let (workload, devices) = workload.resolve(loaded.as_ref())?;
+        let workload = workload.resolve(loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded)))?;
         let workload = workload.borrow();
         let plan = |loaded: &Loaded| {
-            let devices = devices.unwrap_or(loaded.config.written_devices());
+            let devices = target.devices().unwrap_or(loaded.config.written_devices());
             loaded.plan(&step::tensors(workload), devices)
         };
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;

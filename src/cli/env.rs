@@ -16,6 +16,8 @@ use crate::pjrt;
 pub struct Env<'a> {
     /// The folder of the store.
     pub store: PathBuf,
+    /// This program, which compiles in processes of its own.
+    pub program: PathBuf,
     /// Where folders with a default name are made.
     pub folder: PathBuf,
     /// Where results go.
@@ -58,6 +60,7 @@ impl<'a> Env<'a> {
         let kind = |is_terminal| if is_terminal { Stream::Terminal } else { Stream::Pipe };
         Self {
             store: store_folder(|name| std::env::var_os(name)),
+            program: std::env::current_exe().unwrap_or_else(|_| "hloom".into()),
             folder: PathBuf::new(),
             out,
             err,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Env, Failure, render,
-    workload::{WorkloadArgs, load_mesh},
+    workload::{TargetArg, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
 use crate::{
@@ -23,6 +23,8 @@ struct MeshArgs {
     mesh: PathBuf,
     #[command(flatten)]
     workload: WorkloadArgs,
+    #[command(flatten)]
+    target: TargetArg,
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -48,8 +50,8 @@ pub struct Explain {
 impl MeshArgs {
     fn report(self) -> Result<Report, TrainError> {
         let loaded = load_mesh(&self.mesh)?;
-        let (workload, devices) = self.workload.resolve(Some(&loaded))?;
-        Ok(mesh::check(&loaded, &step::tensors(workload.borrow()), devices))
+        let workload = self.workload.resolve(self.target.batch_parts(&loaded))?;
+        Ok(mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices()))
     }
 }
 

@@ -25,6 +25,10 @@ mod generate;
 
 mod dump;
 
+mod compile;
+
+mod bundled;
+
 mod mesh;
 
 mod plugin;
@@ -57,6 +61,14 @@ enum Command {
     Parity(parity::Parity),
     /// Write a few tokens, to see what training did
     Generate(generate::Generate),
+    /// Compile a step for devices that need not be there, and carry the result to where they are
+    Compile(Box<compile::Compile>),
+    /// Compiles what the request in a folder asks for
+    #[command(hide = true)]
+    CompileChild {
+        /// The folder
+        folder: std::path::PathBuf,
+    },
     /// Show the module of a step
     Dump(dump::Dump),
     /// Find what is wrong with a mesh config
@@ -147,6 +159,11 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Train(train) => train.run(env),
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
+        Command::Compile(compile) => compile.run(env),
+        Command::CompileChild { folder } => {
+            crate::pjrt::child::serve(&folder)?;
+            Ok(Answer::Yes)
+        }
         Command::Dump(dump) => dump.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),
@@ -203,6 +220,7 @@ mod tests {
         let store = tempfile::tempdir().unwrap();
         let mut env = Env {
             store: store.path().to_owned(),
+            program: "hloom".into(),
             folder: store.path().to_owned(),
             out: &mut out,
             err: &mut err,
@@ -290,6 +308,7 @@ mod tests {
         let (mut out, mut err) = (Gone, Vec::new());
         let mut env = Env {
             store: "nowhere".into(),
+            program: "nowhere".into(),
             folder: "nowhere".into(),
             out: &mut out,
             err: &mut err,

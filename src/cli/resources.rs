@@ -114,15 +114,24 @@ impl Resources {
         given: Option<&Path>,
         reporter: &mut Reporter<'_>,
     ) -> Result<Arc<Plugin>, TrainError> {
+        Ok(Plugin::load(&self.plugin_file(target, given, reporter)?)?)
+    }
+
+    /// The file of that plugin.
+    pub fn plugin_file(
+        &self,
+        target: &Target,
+        given: Option<&Path>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<PathBuf, TrainError> {
         if let Some(path) = given {
-            return Ok(Plugin::load(path)?);
+            return Ok(path.to_owned());
         }
         let package = known_package(target.platform().name())?;
-        let path = match self.present(package)? {
-            Some(path) => path,
-            None => self.fetch(package, reporter)?,
-        };
-        Ok(Plugin::load(&path)?)
+        match self.present(package)? {
+            Some(path) => Ok(path),
+            None => self.fetch(package, reporter),
+        }
     }
 
     /// The package's file, if the store or Python has it.

@@ -114,6 +114,9 @@ settings! {
     /// How the tensors lie on several devices
     #[arg(long, value_name = "F.toml", help_heading = "Device")]
     mesh: PathBuf,
+    /// A step that `hloom compile` made: it brings its mesh, batch, adapters and optimizer
+    #[arg(long, value_name = "DIR", help_heading = "Device")]
+    bundle: PathBuf,
     /// The PJRT plugin to use, instead of the store's
     #[arg(long, value_name = "PATH", help_heading = "Device")]
     plugin: PathBuf,

@@ -6,7 +6,7 @@ use std::{
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output, plan,
+    Answer, Env, Failure, Output, bundled, plan,
     progress::{Answers, Reporter, Watch},
     resources::{NamedModel, Resources, templates},
     run_file,
@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     pjrt::store::Network,
-    runtime::Engine,
-    train::run::{self, Summary},
+    runtime::{Engine, bundle::Bundle},
+    step::StepSpec,
+    train::run::{self, Ready, Summary},
 };
 
 /// Train an adapter.
@@ -41,25 +42,52 @@ impl Train {
             Some(file) => settings.or(run_file::read(&file)?),
             None => settings,
         };
+        let bundle = settings.bundle.as_deref().map(Bundle::open).transpose()?;
+        let settings = match &bundle {
+            Some(bundle) => bundled::settings(settings, bundle)?,
+            None => settings,
+        };
         let devices = plan::devices(settings.target.as_ref(), settings.mesh.as_deref())?;
         let data = plan::data(&settings)?;
         let mut config =
             plan::run_config(&settings, data.train.rows.len(), devices.batch_parts(), &env.folder)?;
         let templates = templates(settings.templates.as_deref())?;
+        if let Some(bundle) = &bundle {
+            bundled::check_templates(&templates, bundle)?;
+        }
 
         let network = if settings.offline == Some(true) { Network::Offline } else { Network::Allowed };
         let resources = Resources::new(&env.store, network);
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
+        if let Some(bundle) = &bundle {
+            bundle.check_model(&model.config)?;
+        }
         let lora = plan::resolve_lora(&config.lora, &model.config)?;
         let mesh = devices.plan(config.workload(&model.config, &lora))?;
         let plugin = resources.plugin(devices.target(), settings.plugin.as_deref(), &mut reporter)?;
         config.base_model = Some(base);
+        let executable = |bundle| bundled::executable(bundle, devices.target(), plugin.path());
+        let executable = bundle.as_ref().map(executable).transpose()?.flatten();
+        if bundle.is_some() {
+            let target = devices.target();
+            reporter.line(&match executable {
+                Some(_) => format!("the step is compiled already for {target}"),
+                None => format!(
+                    "the bundle has no executable of this plugin for {target}; its module is compiled"
+                ),
+            });
+        }
 
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
         let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
-        let engine = || Ok(Engine::start(plugin, devices.target())?);
-        let ran = run::run(&config, &model, &data, engine, mesh.as_ref(), &templates, &mut watch);
+        let ready = |spec: &StepSpec<'_>| {
+            let engine = Engine::start(plugin, devices.target())?;
+            let step = |bundle| bundled::step(bundle, executable.as_deref(), &engine, spec);
+            let step = bundle.as_ref().map(step).transpose()?;
+            Ok(Ready { engine, step })
+        };
+        let ran = run::run(&config, &model, &data, ready, mesh.as_ref(), &templates, &mut watch);
         let answers = watch.into_answers();
         reporter.rest();
         let summary = ran?;

@@ -134,6 +134,13 @@ mod tests {
             "cpu:4x",
             Err("expected a number of devices after `cpu:`, found: 4x (for example `cpu:8`)"),
         );
+        check::<Target>(
+            "metal",
+            Err(
+                "unknown target: metal (targets are: cpu, mi300x, mi325x, mi355x, h100, h200, b200, rtx4090, v4, \
+                 v5e, v5p, v6e, tpu7x, cuda, rocm, tpu, or the file of a device, NAME.toml)",
+            ),
+        );
         check::<Target>("h200s", Err("unknown target: h200s (did you mean `h200`?)"));
         check::<DType>(
             "float23",

@@ -6,7 +6,7 @@ use super::{plan, resources, settings::Settings, words::Word};
 use crate::{
     base::DType,
     mesh::{self, Loaded},
-    model::{Config, LoraPlan, Targets},
+    model::{Config, LoraPlan, LoraSpec, Targets},
     pjrt::targets::Target,
     step::Workload,
     train::TrainError,
@@ -16,11 +16,7 @@ use crate::{
 pub struct WorkloadArgs {
     /// A built-in model, a Hugging Face folder or a GGUF file
     #[arg(long, value_name = "NAME|DIR")]
-    model: String,
-    /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8` [default: as many as the mesh
-    /// makes]
-    #[arg(long, value_name = "TARGET")]
-    target: Option<Word<Target>>,
+    pub model: String,
     /// Sequences of a batch [default: 4, or the next number that the mesh divides]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
@@ -44,6 +40,8 @@ pub struct WorkloadArgs {
 /// A workload with the model and the adapters that it is about.
 pub struct OwnedWorkload {
     config: Config,
+    /// What is adapted, as it was asked for.
+    pub spec: LoraSpec,
     lora: LoraPlan,
     dtype: DType,
     shape: plan::Shape,
@@ -51,23 +49,43 @@ pub struct OwnedWorkload {
 
 impl OwnedWorkload {
     pub fn borrow(&self) -> Workload<'_> {
-        let Self { config, lora, dtype, shape: plan::Shape { batch, seq } } = self;
+        let Self { config, lora, dtype, shape: plan::Shape { batch, seq }, .. } = self;
         Workload { config, lora, dtype: *dtype, batch: *batch, seq: *seq }
     }
 }
 
 impl WorkloadArgs {
-    /// The workload on the devices of a mesh config, and how many those are, where the target says it.
-    pub fn resolve(self, mesh: Option<&Loaded>) -> Result<(OwnedWorkload, Option<usize>), TrainError> {
-        let Self { model, target, batch, seq, dtype, rank, alpha, targets } = self;
-        let devices = target.map(|word| word.0.devices());
-        let parts = |mesh: &Loaded| mesh.batch_parts(devices.unwrap_or(mesh.config.written_devices()));
+    /// The workload on a mesh that splits a batch into `batch_parts`.
+    pub fn resolve(self, batch_parts: usize) -> Result<OwnedWorkload, TrainError> {
+        let Self { model, batch, seq, dtype, rank, alpha, targets } = self;
         let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
-        let shape = plan::shape(&settings, plan::Use::OwnData, mesh.map_or(1, parts))?;
+        let shape = plan::shape(&settings, plan::Use::OwnData, batch_parts)?;
         let config = resources::config(&model)?;
-        let lora = plan::resolve_lora(&plan::lora(&settings), &config)?;
+        let spec = plan::lora(&settings);
+        let lora = plan::resolve_lora(&spec, &config)?;
         let dtype = plan::dtype(settings.dtype.as_ref());
-        Ok((OwnedWorkload { config, lora, dtype, shape }, devices))
+        Ok(OwnedWorkload { config, spec, lora, dtype, shape })
+    }
+}
+
+/// How many devices there are, for commands that need no device.
+#[derive(clap::Args, Debug)]
+pub struct TargetArg {
+    /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8` [default: as many as the mesh
+    /// makes]
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Word<Target>>,
+}
+
+impl TargetArg {
+    /// The number of devices, if it was given.
+    pub fn devices(&self) -> Option<usize> {
+        self.target.as_ref().map(|word| word.0.devices())
+    }
+
+    /// Into how many parts a mesh splits a batch on them.
+    pub fn batch_parts(&self, mesh: &Loaded) -> usize {
+        mesh.batch_parts(self.devices().unwrap_or(mesh.config.written_devices()))
     }
 }
 

@@ -16,6 +16,7 @@ mod annotate;
 mod assign;
 mod check;
 mod explain;
+mod print;
 mod warning;
 
 #[cfg(test)]

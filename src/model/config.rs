@@ -12,14 +12,16 @@ pub use builtin::builtin_names;
 pub use linear::Linear;
 pub use rope::Rope;
 
+use serde::Serialize;
+
 use super::params::{ParamSpec, base_params};
 use crate::base::DType;
 
-/// The architecture of one model; the field names are those of `config.json`.
+/// The architecture of one model; the field names are those of `config.json`. Serialized, it is what decides a step.
 ///
 /// Every constructor checks that no size is zero, that `num_key_value_heads` divides
 /// `num_attention_heads`, that `head_dim` is even and that there are at most 2^50 parameters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
     /// Token ids the embedding knows.
     pub vocab_size: usize,
@@ -46,12 +48,16 @@ pub struct Config {
     /// The rotary position embedding.
     pub rope: Rope,
     /// Positions the model was made for.
+    #[serde(skip)]
     pub max_position_embeddings: usize,
     /// Token ids that begin a text; empty if the file names none.
+    #[serde(skip)]
     pub bos_token_ids: Vec<u32>,
     /// Token ids that end a text; empty if the file names none.
+    #[serde(skip)]
     pub eos_token_ids: Vec<u32>,
     /// The element type the weights were saved in, if the file says so; the tensors themselves decide.
+    #[serde(skip)]
     pub dtype: Option<DType>,
 }
 

@@ -70,7 +70,24 @@ impl Engine {
             None => warning,
         });
         let warnings = explained.collect();
-        let executable = executable?;
+        self.ready(program, executable?, warnings)
+    }
+
+    /// Loads what this plugin made of a program for these devices before.
+    ///
+    /// # Errors
+    /// If the plugin does not take the bytes.
+    pub fn load(&self, program: StepProgram, executable: &[u8]) -> Result<Compiled, RuntimeError> {
+        self.ready(program, self.client.deserialize(executable)?, vec![])
+    }
+
+    /// A program whose partitions are where the shards lie.
+    fn ready(
+        &self,
+        program: StepProgram,
+        executable: LoadedExecutable,
+        warnings: Vec<String>,
+    ) -> Result<Compiled, RuntimeError> {
         if executable.device_ids() != self.devices {
             let (expected, found) = (self.devices.clone(), executable.device_ids().to_vec());
             return Err(RuntimeError::DeviceOrder { expected, found });

@@ -2,6 +2,7 @@
 //! them, [`State`] holds what lives there between two runs: weights, adapters, optimizer.
 
 mod boxes;
+pub mod bundle;
 mod devices;
 mod engine;
 mod error;

@@ -13,4 +13,4 @@ mod update;
 
 pub use build::{Program, StepError, StepSpec, build, slots};
 pub use slots::{Role, Slot, StepProgram};
-pub use tensors::{Workload, tensors};
+pub use tensors::{Workload, roles, tensors};

@@ -104,6 +104,23 @@ fn stored(name: String, group: Group, dims: NamedDims, dtype: DType, param: Stri
     Tensor { name, group, dims, dtype, used: Use::Store { param } }
 }
 
+/// Every role that an argument or a result of a step's programs can have.
+pub fn roles(workload: Workload<'_>) -> Vec<Role> {
+    let catalog = Catalog::new(workload);
+    let plain = [
+        Role::InputIds,
+        Role::Labels,
+        Role::Position,
+        Role::LearningRate,
+        Role::Counted,
+        Role::Loss,
+        Role::GradNorm,
+        Role::Logits,
+        Role::NextLogits,
+    ];
+    catalog.at_rest().chain(catalog.ids().map(Role::Gradient)).chain(plain).collect()
+}
+
 /// Everything that a training step keeps on devices, then the arrays of the batch, the parameters as they are computed
 /// with, and the main activations.
 pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {

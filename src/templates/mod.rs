@@ -150,6 +150,11 @@ impl Templates {
         Ok(Self { replaced })
     }
 
+    /// The names and texts of the templates that replace embedded ones.
+    pub fn replaced(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.replaced.iter().map(|(name, source)| (name.as_str(), source.text.as_str()))
+    }
+
     /// The template that differentiates `name`. That of an embedded template does not fit one that replaces it.
     fn gradient(&self, name: &str) -> Option<String> {
         let gradient = format!("{name}.grad");

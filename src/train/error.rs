@@ -4,8 +4,8 @@ use crate::{
     base::Findings,
     data::DataError,
     mesh::Problems,
-    pjrt::{PjrtError, store::StoreError},
-    runtime::{DevicesError, RuntimeError},
+    pjrt::{PjrtError, child::ChildError, store::StoreError},
+    runtime::{DevicesError, RuntimeError, bundle::BundleError},
     step::StepError,
     weights::WeightsError,
 };
@@ -47,6 +47,17 @@ pub enum TrainError {
     /// The mesh config is not right.
     #[error(transparent)]
     Mesh(#[from] Problems),
+    /// The bundle is not right.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// Nothing could be compiled.
+    #[error("{target}: {source}")]
+    Compile {
+        /// The target.
+        target: String,
+        /// Why.
+        source: ChildError,
+    },
     /// The devices cannot be used so.
     #[error("--target: {0}")]
     Target(#[from] DevicesError),
@@ -117,11 +128,12 @@ impl TrainError {
                 | PjrtError::Version { .. },
             )) => Class::Input,
             Self::Runtime(RuntimeError::Weights(_)) => Class::Input,
-            Self::Runtime(_) => Class::Device,
+            Self::Runtime(_) | Self::Compile { .. } => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
             Self::Findings(_)
             | Self::Mesh(_)
             | Self::Target(_)
+            | Self::Bundle(_)
             | Self::Data(_)
             | Self::Tokenizer { .. }
             | Self::Checkpoint { .. }
@@ -139,6 +151,8 @@ impl TrainError {
         match self {
             Self::Findings(_) | Self::Mesh(_) | Self::Io { .. } => None,
             Self::Target(error) => error.hint(),
+            Self::Bundle(error) => error.hint(),
+            Self::Compile { source, .. } => source.hint(),
             Self::Data(error) | Self::Tokenizer { source: error, .. } => error.hint(),
             Self::Checkpoint { .. } => {
                 Some("start afresh in another folder, with --out and without --resume".into())

@@ -24,7 +24,7 @@ use crate::{
     mesh::Plan,
     model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
-    runtime::Engine,
+    runtime::{Compiled, Engine},
     step::{Program, StepSpec, Workload},
     templates::Templates,
     weights::{Adapter, remove_leftovers, write_adapter},
@@ -206,7 +206,16 @@ pub struct RunData {
     pub held_out: Option<Rows>,
 }
 
-/// Trains.
+/// Devices that are ready to train.
+#[derive(Debug)]
+pub struct Ready {
+    /// The devices.
+    pub engine: Engine,
+    /// The step, where it is compiled already.
+    pub step: Option<Compiled>,
+}
+
+/// Trains. `ready` starts the devices; it is called when all that was given has been checked.
 ///
 /// # Errors
 /// If anything given is not right, the device fails, or the loss is no longer finite; in the latter case the adapter
@@ -215,7 +224,7 @@ pub fn run(
     config: &RunConfig,
     model: &Model,
     data: &RunData,
-    engine: impl FnOnce() -> Result<Engine, TrainError>,
+    ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, TrainError>,
     mesh: Option<&Plan>,
     templates: &Templates,
     observer: &mut dyn Observer,
@@ -253,7 +262,6 @@ pub fn run(
     let metrics = Metrics::open(&config.out, done)?;
     remove_leftovers(&config.out)?;
 
-    let engine = engine()?;
     let spec = StepSpec {
         workload: config.workload(&model.config, &plan),
         optimizer: config.optimizer,
@@ -261,9 +269,13 @@ pub fn run(
         templates,
         mesh,
     };
+    let Ready { engine, step } = ready(&spec)?;
     observer.event(Event::Phase("loading weights"));
     let mut trainer =
         Trainer::new(engine, spec, &model.checkpoint, |bytes| observer.event(Event::Loaded { bytes }))?;
+    if let Some(step) = step {
+        trainer.adopt(Program::Train, step);
+    }
     trainer.start(&initial_factors(&model.config, &plan, config.seed))?;
     if let Some(saved) = &saved {
         saved.restore(&mut trainer)?;

@@ -98,6 +98,11 @@ impl<'a> Trainer<'a> {
         Ok(self.state.get(role)?.to_literal()?)
     }
 
+    /// Takes a program that is compiled already.
+    pub fn adopt(&mut self, program: Program, compiled: Compiled) {
+        self.compiled.insert(program, compiled);
+    }
+
     /// Compiles a program ahead of its first use.
     ///
     /// # Errors

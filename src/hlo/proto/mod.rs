@@ -6,9 +6,11 @@ mod decode;
 mod encode;
 mod messages;
 mod sharding;
+mod values;
 
 pub use decode::{ProtoError, decode};
 pub use encode::encode;
+pub use values::{ComputedValue, computed_values};
 
 #[cfg(test)]
 mod tests;

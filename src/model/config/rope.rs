@@ -1,9 +1,12 @@
 use std::{f32::consts::PI, fmt};
 
+use serde::Serialize;
+
 /// How positions turn into rotation angles (rotary embedding, Su et al. 2021, arXiv:2104.09864).
 ///
 /// Every `theta` and `factor` is at least one, and `high_freq_factor` is above `low_freq_factor`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "rope_type")]
 pub enum Rope {
     /// Angles of the paper.
     Default {

@@ -3,6 +3,8 @@
 //!
 //! [`compile_in_child`] starts a program, which must do nothing but call [`serve`] with its last argument.
 
+mod cache;
+
 mod error;
 
 mod request;
@@ -14,6 +16,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
+pub use cache::{Origin, compile_cached};
 pub use error::ChildError;
 pub use request::Compiled;
 pub use run::{ChildProgram, CompileJob, compile_in_child};

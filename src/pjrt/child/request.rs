@@ -63,11 +63,13 @@ pub(super) struct Report {
 }
 
 /// A program that a child compiled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compiled {
     /// What [`Client::deserialize`](crate::pjrt::Client::deserialize) takes, on the same plugin and devices.
+    #[serde(skip)]
     pub executable: Vec<u8>,
     /// The program after all of the compiler's passes.
+    #[serde(skip)]
     pub optimized: Vec<u8>,
     /// The form of that, usually `hlo_with_config`.
     pub optimized_format: String,

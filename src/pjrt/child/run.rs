@@ -87,7 +87,7 @@ pub fn compile_in_child(job: &CompileJob<'_>, child: &ChildProgram) -> Result<Co
     }
 }
 
-fn request(job: &CompileJob<'_>) -> Request {
+pub(super) fn request(job: &CompileJob<'_>) -> Request {
     let owned = |options: Vec<(&'static str, NamedValue)>| {
         options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     };

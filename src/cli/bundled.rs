@@ -1,0 +1,182 @@
+//! Training from a bundle: what the bundle fixes, and that nothing else is asked for.
+
+use std::path::Path;
+
+use super::{
+    compile::{file_sha256, replaced},
+    plan,
+    settings::{Ordered, Settings},
+    words::Word,
+    workload::load_mesh,
+};
+use crate::{
+    base::DType,
+    model::{LoraSpec, Scaling},
+    pjrt::targets::Target,
+    runtime::{
+        Compiled, Engine, RuntimeError,
+        bundle::{Bundle, BundleError, Manifest},
+    },
+    step::StepSpec,
+    templates::Templates,
+    train::{TrainError, adapter_config, lora_spec},
+};
+
+/// The settings that are given, with those that a bundle fixes.
+///
+/// # Errors
+/// If a setting that is given asks for something else than the bundle was made for.
+pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
+    let Manifest { made, .. } = bundle.manifest();
+    let optimizer = made.optimizer;
+    let max_grad_norm = optimizer.max_grad_norm.unwrap_or(f64::INFINITY);
+    let number = |value: Option<f64>| value.map(|value| value.to_string());
+    let count = |value: Option<usize>| value.map(|value| value.to_string());
+    let dtype = made.dtype.parse::<DType>().map_err(|error| odd(bundle, error.to_string()))?;
+    for (setting, found, made) in [
+        ("--batch", count(given.batch), made.batch.to_string()),
+        ("--seq", count(given.seq), made.seq.to_string()),
+        ("--accumulate", count(given.accumulate), "1".to_owned()),
+        ("--dtype", given.dtype.as_ref().map(|word| word.0.to_string()), dtype.to_string()),
+        ("--beta1", number(given.beta1), optimizer.beta1.to_string()),
+        ("--beta2", number(given.beta2), optimizer.beta2.to_string()),
+        ("--eps", number(given.eps), optimizer.eps.to_string()),
+        ("--weight-decay", number(given.weight_decay), optimizer.weight_decay.to_string()),
+        ("--max-grad-norm", number(given.max_grad_norm), max_grad_norm.to_string()),
+    ] {
+        if let Some(found) = found.filter(|found| *found != made) {
+            return Err(differs(setting, made, found));
+        }
+    }
+    check_mesh(given.mesh.as_deref(), bundle)?;
+    let settings = adapters(given, bundle)?;
+    Ok(Settings {
+        batch: Some(made.batch),
+        seq: Some(made.seq),
+        dtype: Some(Word(dtype)),
+        beta1: Some(optimizer.beta1),
+        beta2: Some(optimizer.beta2),
+        eps: Some(optimizer.eps),
+        weight_decay: Some(optimizer.weight_decay),
+        max_grad_norm: Some(max_grad_norm),
+        mesh: bundle.mesh(),
+        target: Some(target(settings.target.clone(), bundle)?),
+        ..settings
+    })
+}
+
+/// Refuses other templates than those that the bundle was made with.
+///
+/// # Errors
+/// If they are others.
+pub fn check_templates(templates: &Templates, bundle: &Bundle) -> Result<(), TrainError> {
+    let (made, found) = (&bundle.manifest().made.templates, replaced(templates));
+    if *made == found {
+        return Ok(());
+    }
+    let names = |all: Vec<&String>| match all[..] {
+        [] => "the built-in templates".to_owned(),
+        _ => all.into_iter().cloned().collect::<Vec<_>>().join(", "),
+    };
+    Err(differs("--templates", names(made.keys().collect()), names(found.keys().collect())))
+}
+
+/// The executable that the bundle has for a target and a plugin, if it has one.
+///
+/// # Errors
+/// If a file cannot be read, or has changed.
+pub fn executable(bundle: &Bundle, target: &Target, plugin: &Path) -> Result<Option<Vec<u8>>, TrainError> {
+    Ok(bundle.executable(&target.to_string(), &file_sha256(plugin)?)?)
+}
+
+/// The bundle's step on devices: its executable, else its module compiled.
+///
+/// # Errors
+/// If the bundle is for something else, or the plugin fails.
+pub fn step(
+    bundle: &Bundle,
+    executable: Option<&[u8]>,
+    engine: &Engine,
+    spec: &StepSpec<'_>,
+) -> Result<Compiled, TrainError> {
+    let program = bundle.program(spec)?;
+    let compiled: Result<Compiled, RuntimeError> = match executable {
+        Some(bytes) => engine.load(program, bytes),
+        None => engine.compile(program, spec.mesh),
+    };
+    Ok(compiled?)
+}
+
+/// The settings of the adapters, which are compared as PEFT writes them.
+fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
+    const FLAGS: [(&str, &str); 6] = [
+        ("r", "--rank"),
+        ("lora_alpha", "--alpha"),
+        ("use_rslora", "--rslora"),
+        ("target_modules", "--targets"),
+        ("rank_pattern", "rank-pattern"),
+        ("alpha_pattern", "alpha-pattern"),
+    ];
+    let made = &bundle.manifest().made.lora;
+    let LoraSpec { rank, alpha, scaling, targets, rank_pattern, alpha_pattern, .. } = lora_spec(made);
+    let fixed = Settings {
+        rank: Some(rank),
+        alpha: Some(alpha),
+        rslora: Some(scaling == Scaling::RankStabilized),
+        targets: Some(Word(targets)),
+        rank_pattern: Some(Ordered(rank_pattern)),
+        alpha_pattern: Some(Ordered(alpha_pattern)),
+        ..Settings::default()
+    };
+    let asked = given.or(fixed);
+    let found = adapter_config(&plan::lora(&asked), None);
+    let json = |config| serde_json::to_value(config).unwrap_or_default();
+    let (made, found) = (json(made), json(&found));
+    for (field, flag) in FLAGS {
+        let text =
+            |config: &serde_json::Value| config.get(field).map(ToString::to_string).unwrap_or_default();
+        if made.get(field) != found.get(field) {
+            return Err(differs(flag, text(&made), text(&found)));
+        }
+    }
+    Ok(asked)
+}
+
+fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), TrainError> {
+    let Some(given) = given else { return Ok(()) };
+    let found = load_mesh(given)?.config.to_string();
+    if bundle.mesh_text()?.as_deref() == Some(found.as_str()) {
+        return Ok(());
+    }
+    let mesh = bundle.manifest().made.mesh.clone();
+    let made =
+        mesh.map_or("a single device".to_owned(), |mesh| format!("the mesh config in mesh.toml ({mesh})"));
+    Err(differs("--mesh", made, given.display().to_string()))
+}
+
+/// The target that is given, else the only one of the bundle.
+fn target(given: Option<Word<Target>>, bundle: &Bundle) -> Result<Word<Target>, TrainError> {
+    let targets = &bundle.manifest().targets;
+    let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
+    match (given, &names[..]) {
+        (Some(target), _) => Ok(target),
+        (None, [only]) => only.parse().map_err(|problem: String| TrainError::Setting {
+            setting: "--target",
+            problem: format!("the bundle was made for a device of the user's own: {problem}"),
+            hint: Some("give the device's file, such as `--target mine.toml:8`".into()),
+        }),
+        (None, several) => Err(TrainError::Setting {
+            setting: "--target",
+            problem: format!("expected one of the bundle's targets, found none: {}", several.join(", ")),
+            hint: several.first().map(|first| format!("for example `--target {first}`")),
+        }),
+    }
+}
+
+fn differs(setting: &str, made: String, found: String) -> TrainError {
+    BundleError::Differs { setting: setting.to_owned(), made, found }.into()
+}
+
+fn odd(bundle: &Bundle, reason: String) -> TrainError {
+    BundleError::NotABundle { path: bundle.folder().to_owned(), reason }.into()
+}

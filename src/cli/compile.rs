@@ -1,0 +1,439 @@
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Answer, Env, Failure, Output, plan,
+    progress::Reporter,
+    render,
+    resources::{Resources, templates},
+    settings::Settings,
+    words::Word,
+    workload::{OwnedWorkload, WorkloadArgs, load_mesh},
+    write_json, wrong,
+};
+use crate::{
+    hlo::{proto, text},
+    optim::AdamW,
+    pjrt::{
+        CompileOptions, ProgramFormat,
+        child::{ChildError, ChildProgram, CompileJob, Origin, compile_cached},
+        store::{Network, package},
+        targets::Target,
+    },
+    runtime::{
+        Devices,
+        bundle::{
+            self, Build, BundleWriter, Made, Manifest, MemoryReport, Optimizer, PluginRecord, SlotRecord,
+            sha256,
+        },
+    },
+    step::{self, StepProgram, StepSpec},
+    templates::Templates,
+    train::{TrainError, adapter_config},
+};
+
+/// Compile a training step for devices that need not be there, and carry the result to where they are.
+///
+/// The folder that it writes is what `hloom train --bundle` runs from. What was compiled once is kept in `compiled` under
+/// the folder of the store; that can be removed at any time.
+#[derive(clap::Args, Debug)]
+pub struct Compile {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8`; may be given several times
+    /// [default: cpu, with as many devices as --mesh makes]
+    #[arg(long = "target", value_name = "TARGET")]
+    all_targets: Vec<Word<Target>>,
+    /// How the tensors lie on several devices
+    #[arg(long, value_name = "F.toml")]
+    mesh: Option<PathBuf>,
+    #[command(flatten)]
+    optimizer: OptimizerArgs,
+    /// The folder of the bundle; a bundle that is there already is replaced
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Seconds that the compiler may take for a target [default: no limit]
+    #[arg(long, value_name = "S")]
+    timeout: Option<f64>,
+    /// The PJRT plugin to use, instead of the store's
+    #[arg(long, value_name = "PATH")]
+    plugin: Option<PathBuf>,
+    /// Fetch nothing
+    #[arg(long)]
+    offline: bool,
+    /// A folder of templates that replace the built-in ones of the same name
+    #[arg(long, value_name = "DIR")]
+    templates: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What the module holds of the optimizer.
+#[derive(clap::Args, Debug)]
+struct OptimizerArgs {
+    /// Decay of the adapters [default: 0]
+    #[arg(long, value_name = "X")]
+    weight_decay: Option<f64>,
+    /// Decay of the mean of gradients [default: 0.9]
+    #[arg(long, value_name = "X")]
+    beta1: Option<f64>,
+    /// Decay of the mean of squared gradients [default: 0.999]
+    #[arg(long, value_name = "X")]
+    beta2: Option<f64>,
+    /// Keeps the quotient finite [default: 1e-8]
+    #[arg(long, value_name = "X")]
+    eps: Option<f64>,
+    /// The largest norm of the gradients; `inf` clips nothing [default: 1]
+    #[arg(long, value_name = "X")]
+    max_grad_norm: Option<f64>,
+}
+
+/// What became of a target.
+struct Outcome {
+    build: Build,
+    report: MemoryReport,
+    origin: Origin,
+}
+
+impl Compile {
+    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        bundle::claim(&self.out)?;
+        let timeout = self.timeout.map(seconds).transpose()?;
+        let loaded = self.mesh.as_deref().map(load_mesh).transpose()?;
+        let mesh_text = loaded.as_ref().map(|loaded| loaded.config.to_string());
+        let devices = self.devices(loaded)?;
+        let OptimizerArgs { weight_decay, beta1, beta2, eps, max_grad_norm } = self.optimizer;
+        let settings = Settings { weight_decay, beta1, beta2, eps, max_grad_norm, ..Settings::default() };
+        let (optimizer, max_grad_norm) = (plan::optimizer(&settings)?, plan::max_grad_norm(&settings)?);
+        let templates = templates(self.templates.as_deref())?;
+        let (model, parts) = (self.workload.model.clone(), devices[0].batch_parts());
+        let workload = self.workload.resolve(parts)?;
+        let mesh = devices[0].plan(workload.borrow())?;
+        let spec = StepSpec {
+            workload: workload.borrow(),
+            optimizer,
+            max_grad_norm,
+            templates: &templates,
+            mesh: mesh.as_ref(),
+        };
+        let program = step::build(&spec, step::Program::Train)?;
+        let module = proto::encode(&program.module);
+
+        let made = made(model, &workload, &spec, &templates);
+        let network = if self.offline { Network::Offline } else { Network::Allowed };
+        let compiler = Compiler {
+            resources: Resources::new(&env.store, network),
+            store: env.store.clone(),
+            plugin: self.plugin.clone(),
+            child: ChildProgram {
+                program: env.program.clone(),
+                args: vec![OsString::from("compile-child")],
+                environment: vec![],
+                timeout,
+                scratch: std::env::temp_dir(),
+            },
+            program: &program,
+            module: &module,
+            partitioner: mesh.as_ref().map(|plan| plan.partitioner).unwrap_or_default(),
+        };
+        let mut reporter = Reporter::new(&mut *env.err, env.err_kind, self.output);
+        let mut writer = BundleWriter::new(&self.out)?;
+        writer.add(bundle::MODULE, &module)?;
+        writer.add(bundle::MODULE_TEXT, text::print(&program.module).as_bytes())?;
+        if let Some(text) = &mesh_text {
+            writer.add(bundle::MESH, text.as_bytes())?;
+        }
+        let mut outcomes = Vec::new();
+        for devices in &devices {
+            outcomes.push(compiler.compile(devices.target(), &mut writer, &mut reporter)?);
+        }
+        let reports: Vec<&MemoryReport> = outcomes.iter().map(|outcome| &outcome.report).collect();
+        writer.add(bundle::MEMORY, format!("{:#}\n", json!({ "targets": reports })).as_bytes())?;
+        let (inputs, outputs) = SlotRecord::of_program(&program);
+        let manifest = Manifest {
+            hloom: env!("CARGO_PKG_VERSION").to_owned(),
+            module_sha256: sha256(&module),
+            files: Default::default(),
+            made: Made { mesh: mesh.as_ref().map(|plan| plan.mesh.to_string()), ..made },
+            inputs,
+            outputs,
+            targets: outcomes.iter().map(|outcome| outcome.build.clone()).collect(),
+        };
+        let module_sha256 = manifest.module_sha256.clone();
+        writer.finish(manifest)?;
+        reporter.rest();
+
+        if self.output.json {
+            let targets: Vec<Value> = outcomes.iter().map(target_json).collect();
+            let object = json!({ "module_sha256": module_sha256, "out": self.out, "targets": targets });
+            write_json(&mut *env.out, &object)?;
+        } else {
+            let texts: Vec<String> = outcomes.iter().map(|outcome| target_text(outcome, &workload)).collect();
+            write!(
+                env.out,
+                "{}\nmodule  {module_sha256}\nbundle  {}\n",
+                texts.join("\n"),
+                self.out.display()
+            )?;
+        }
+        Ok(outcomes.iter().all(|outcome| outcome.report.fits).into())
+    }
+
+    /// The devices of every target: equally many, for the module is the same.
+    fn devices(&self, mesh: Option<crate::mesh::Loaded>) -> Result<Vec<Devices>, Failure> {
+        let mut targets: Vec<Option<Target>> =
+            self.all_targets.iter().map(|word| Some(word.0.clone())).collect();
+        if targets.is_empty() {
+            targets.push(None);
+        }
+        let mut all: Vec<Devices> = Vec::new();
+        for target in targets {
+            let devices = Devices::new(target, mesh.clone()).map_err(TrainError::from)?;
+            let target = devices.target();
+            if let Some(first) = all.first().map(Devices::target)
+                && first.devices() != target.devices()
+            {
+                let problem =
+                    format!("expected targets of equally many devices, found: {first} and {target}");
+                return Err(wrong(
+                    "--target",
+                    problem,
+                    "the module is the same for all of them: make two bundles",
+                ));
+            }
+            if all.iter().any(|known| known.target().to_string() == target.to_string()) {
+                return Err(wrong(
+                    "--target",
+                    format!("this target stands twice: {target}"),
+                    "leave out one of them",
+                ));
+            }
+            all.push(devices);
+        }
+        Ok(all)
+    }
+}
+
+/// What compiles a module for one target after the other.
+struct Compiler<'a> {
+    resources: Resources,
+    store: PathBuf,
+    plugin: Option<PathBuf>,
+    child: ChildProgram,
+    program: &'a StepProgram,
+    module: &'a [u8],
+    partitioner: crate::base::Partitioner,
+}
+
+impl Compiler<'_> {
+    fn compile(
+        &self,
+        target: &Target,
+        writer: &mut BundleWriter,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Outcome, TrainError> {
+        let plugin = self.resources.plugin_file(target, self.plugin.as_deref(), reporter)?;
+        reporter.phase(&format!("compiling for {target}"));
+        let record = plugin_record(&plugin, target, &self.store)?;
+        let options = CompileOptions { partitioner: self.partitioner, ..target.compile_options() };
+        let program = crate::pjrt::Program { format: ProgramFormat::Hlo, bytes: self.module };
+        let job = CompileJob { plugin: &plugin, target, program, options: &options };
+        let cache = self.store.join("compiled");
+        let limit = target.device().and_then(|device| device.memory_bytes);
+        let report = |limit| MemoryReport::of_slots(target, limit, &self.program.inputs);
+        let build = Build {
+            target: target.to_string(),
+            executable: None,
+            optimized: None,
+            plugin: record,
+            options: options.clone(),
+            compile_seconds: 0.0,
+            memory: None,
+            warnings: vec![],
+        };
+        let compiled = compile_cached(&job, &self.child, &build.plugin.sha256, &cache);
+        let (compiled, origin) = match compiled {
+            Ok(compiled) => compiled,
+            Err(ChildError::TooLarge { message, .. }) => {
+                let report = report(limit).too_large(message);
+                return Ok(Outcome { build, report, origin: Origin::Compiler });
+            }
+            Err(source) => return Err(TrainError::Compile { target: target.to_string(), source }),
+        };
+        let (executable, optimized) =
+            (format!("executable.{target}.bin"), format!("optimized.{target}.hlo.pb"));
+        writer.add(&executable, &compiled.executable)?;
+        writer.add(&optimized, &compiled.optimized)?;
+        // A form that is not known has no bill.
+        let values = proto::computed_values(&compiled.optimized).unwrap_or_default();
+        let limit = limit.or(compiled.memory_limit);
+        let report = report(limit).compiled(target.platform(), &compiled.memory, &values);
+        let (major, minor) = compiled.api_version;
+        let build = Build {
+            executable: Some(executable),
+            optimized: Some(optimized),
+            plugin: PluginRecord { api: Some(format!("{major}.{minor}")), ..build.plugin },
+            compile_seconds: compiled.compile_seconds,
+            memory: Some(compiled.memory),
+            warnings: compiled.warnings,
+            ..build
+        };
+        Ok(Outcome { build, report, origin })
+    }
+}
+
+fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates: &Templates) -> Made {
+    let step::Workload { config, dtype, batch, seq, .. } = spec.workload;
+    let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
+    let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
+    Made {
+        model,
+        config: serde_json::to_value(config).unwrap_or_default(),
+        batch,
+        seq,
+        dtype: dtype.name().to_owned(),
+        lora: adapter_config(&workload.spec, None),
+        optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },
+        mesh: None,
+        templates: replaced(templates),
+    }
+}
+
+/// The SHA-256 of each template that is not the embedded one, by name.
+pub fn replaced(templates: &Templates) -> std::collections::BTreeMap<String, String> {
+    templates.replaced().map(|(name, text)| (name.to_owned(), sha256(text.as_bytes()))).collect()
+}
+
+/// Who a plugin's file is.
+fn plugin_record(path: &Path, target: &Target, store: &Path) -> Result<PluginRecord, TrainError> {
+    let sha256 = file_sha256(path)?;
+    let pinned = package(target.platform().name()).and_then(|package| package.wheels.first());
+    let (name, version) = match pinned.filter(|_| path.starts_with(store)) {
+        Some(wheel) => (wheel.name.to_owned(), wheel.version.to_owned()),
+        None => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (name, sha256[..12].to_owned())
+        }
+    };
+    Ok(PluginRecord { name, version, api: None, sha256 })
+}
+
+/// The SHA-256 of a file.
+pub fn file_sha256(path: &Path) -> Result<String, TrainError> {
+    let bytes =
+        fs::read(path).map_err(|source| TrainError::Io { action: "read", path: path.to_owned(), source })?;
+    Ok(sha256(&bytes))
+}
+
+fn seconds(found: f64) -> Result<Duration, Failure> {
+    let duration = Duration::try_from_secs_f64(found).ok().filter(|duration| !duration.is_zero());
+    let problem = || format!("expected a number of seconds above zero, found: {found}");
+    duration.ok_or_else(|| wrong("--timeout", problem(), "for example `--timeout 600`"))
+}
+
+fn target_json(Outcome { build, report, origin }: &Outcome) -> Value {
+    let PluginRecord { name, version, api, .. } = &build.plugin;
+    json!({
+        "target": build.target,
+        "compile_seconds": build.compile_seconds,
+        "cached": *origin == Origin::Cache,
+        "fits": report.fits,
+        "device_bytes": report.device_bytes,
+        "limit_bytes": report.limit_bytes,
+        "host_bytes": report.host_bytes,
+        "plugin": { "name": name, "version": version, "api": api },
+        "warnings": build.warnings,
+        "memory": report,
+    })
+}
+
+fn target_text(Outcome { build, report, origin }: &Outcome, workload: &OwnedWorkload) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| text.push_str(&format!("{name:<16}{value}\n"));
+    let verdict = match (report.fits, report.limit_bytes) {
+        (true, Some(_)) => "fits",
+        (true, None) => "compiled",
+        (false, _) => "does NOT fit",
+    };
+    let needs = match (report.device_bytes, report.limit_bytes) {
+        (Some(needs), Some(limit)) => {
+            format!("{} of {} a device", render::bytes(needs), render::bytes(limit))
+        }
+        (Some(needs), None) => format!("{} a device", render::bytes(needs)),
+        (None, Some(limit)) => format!("more than {} a device", render::bytes(limit)),
+        (None, None) => "the compiler gave up".to_owned(),
+    };
+    row(&build.target, format!("{verdict}: {needs}"));
+    let PluginRecord { name, version, api, .. } = &build.plugin;
+    let api = api.as_ref().map(|api| format!(" (PJRT {api})")).unwrap_or_default();
+    row("plugin", format!("{name} {version}{api}"));
+    let before = if *origin == Origin::Cache { ", before" } else { "" };
+    if build.executable.is_some() {
+        row("compiled in", format!("{:.1} s{before}", build.compile_seconds));
+    }
+    for (name, bytes) in [
+        ("weights", report.weights),
+        ("adapters", report.adapters),
+        ("optimizer", report.optimizer),
+        ("batch", report.batch),
+        ("padding", report.padding),
+        ("results", report.results),
+        ("temporaries", report.temporaries),
+        ("generated code", report.generated_code),
+        ("in host memory", report.host_bytes),
+    ] {
+        if bytes > 0 {
+            row(&format!("  {name}"), format!("{:>9}", render::bytes(bytes)));
+        }
+    }
+    let large = report.causes.iter().filter(|cause| cause.largest_bytes >= 1 << 20).take(5);
+    let mut title = "largest values";
+    for cause in large {
+        let several =
+            if cause.values > 1 { format!(", the largest of {}", cause.values) } else { String::new() };
+        row(title, format!("{:>9}  {}{several}", render::bytes(cause.largest_bytes), cause.cause));
+        title = "";
+    }
+    if let Some(message) = &report.message {
+        row("the compiler", message.lines().next().unwrap_or_default().to_owned());
+    }
+    build.warnings.iter().for_each(|warning| row("warning", warning.clone()));
+    if !report.fits {
+        fixes(report, workload).into_iter().for_each(|fix| row("to make it fit", fix));
+    }
+    text
+}
+
+/// What would make a step fit, by what takes the room.
+fn fixes(report: &MemoryReport, workload: &OwnedWorkload) -> Vec<String> {
+    let mut fixes = Vec::new();
+    let step::Workload { dtype, batch, seq, .. } = workload.borrow();
+    let limit = report.limit_bytes.unwrap_or(u64::MAX);
+    if dtype == crate::base::DType::F32 {
+        fixes
+            .push(format!("`--dtype bfloat16` halves the weights, by {}", render::bytes(report.weights / 2)));
+    }
+    if report.temporaries > limit / 10 || report.device_bytes.is_none() {
+        fixes.push(format!("a smaller --batch or --seq (now {batch} x {seq}) needs fewer temporaries"));
+    }
+    if report.weights > limit / 4 {
+        let devices = match report.device_bytes {
+            Some(needs) => {
+                let least = (report.devices as u64).saturating_mul(needs.div_ceil(limit.max(1)));
+                format!("{least} devices or more")
+            }
+            None => "more devices".to_owned(),
+        };
+        fixes.push(format!("{devices}, with a mesh whose `[store]` splits the weights over all of them"));
+    }
+    if fixes.is_empty() {
+        fixes.push("more devices, or devices with more memory".to_owned());
+    }
+    fixes
+}

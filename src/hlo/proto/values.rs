@@ -1,0 +1,152 @@
+//! What a compiled module computes: only names, opcodes and sizes, so that instructions which the IR does not have are
+//! no obstacle.
+
+use std::collections::{BTreeSet, HashMap};
+
+use prost::Message;
+
+use super::{
+    ProtoError,
+    messages::{HloComputationProto, HloModuleProto, ShapeProto, TUPLE},
+};
+
+/// A value that an instruction of a compiled module writes into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputedValue {
+    /// The instruction's name.
+    pub name: String,
+    /// Its opcode, in XLA's spelling.
+    pub opcode: String,
+    /// The computation that it stands in.
+    pub computation: String,
+    /// Bytes of its elements.
+    pub bytes: u64,
+}
+
+/// A proto whose first field is the module: what plugins call `hlo_with_config`.
+#[derive(Clone, PartialEq, Message)]
+struct HloModuleProtoWithConfig {
+    #[prost(message, optional, tag = "1")]
+    hlo_module: Option<HloModuleProto>,
+}
+
+/// Opcodes whose results lie where their operands do, or where the module does.
+const IN_PLACE: &[&str] = &[
+    "parameter",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "while",
+    "conditional",
+    "call",
+    "optimization-barrier",
+    "after-all",
+    "partition-id",
+];
+/// Opcodes that run the computations which they name; others take those as descriptions of what they do.
+const RUN: &[&str] = &["while", "conditional", "call"];
+
+/// The values that a module in the form `hlo_with_config` computes, largest first, those of equal size in the order in
+/// which the module has them. Where two of them share memory cannot be seen here.
+///
+/// # Errors
+/// If the bytes are no such module.
+pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
+    let proto = HloModuleProtoWithConfig::decode(bytes).map_err(ProtoError::Wire)?;
+    let module = proto.hlo_module.unwrap_or_default();
+    let by_id: HashMap<i64, &HloComputationProto> =
+        module.computations.iter().map(|computation| (computation.id, computation)).collect();
+    let (mut seen, mut next) = (BTreeSet::new(), vec![module.entry_computation_id]);
+    let mut values = Vec::new();
+    while let Some(computation) = next.pop() {
+        let Some(computation) = by_id.get(&computation).filter(|computation| seen.insert(computation.id))
+        else {
+            continue;
+        };
+        for instruction in &computation.instructions {
+            let opcode = instruction.opcode.as_str();
+            if RUN.contains(&opcode) {
+                next.extend(&instruction.called_computation_ids);
+            }
+            // What is under way is counted when it is done.
+            if IN_PLACE.contains(&opcode) || opcode.ends_with("-start") {
+                continue;
+            }
+            values.push(ComputedValue {
+                name: instruction.name.clone(),
+                opcode: instruction.opcode.clone(),
+                computation: computation.name.clone(),
+                bytes: instruction.shape.as_ref().map_or(0, bytes_of),
+            });
+        }
+    }
+    values.sort_by_key(|value| std::cmp::Reverse(value.bytes));
+    Ok(values)
+}
+
+/// The bytes of a shape's elements, those of all elements of a tuple together.
+fn bytes_of(shape: &ShapeProto) -> u64 {
+    if shape.element_type == TUPLE {
+        return shape.tuple_shapes.iter().map(bytes_of).fold(0, u64::saturating_add);
+    }
+    let elements = shape.dimensions.iter().map(|&size| u64::try_from(size).unwrap_or(0));
+    elements.fold(width(shape.element_type), u64::saturating_mul)
+}
+
+/// Bytes of an element by XLA's `PrimitiveType`; at least one for types of a few bits, none for what holds no elements.
+fn width(element_type: i32) -> u64 {
+    match element_type {
+        0 | TUPLE | 14 | 17 => 0,
+        3 | 7 | 10 | 16 => 2,
+        4 | 8 | 11 => 4,
+        5 | 9 | 12 | 15 => 8,
+        18 => 16,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::messages::HloInstructionProto, *};
+
+    fn instruction(name: &str, opcode: &str, dimensions: &[i64], called: &[i64]) -> HloInstructionProto {
+        let shape = ShapeProto { element_type: 16, dimensions: dimensions.to_vec(), ..Default::default() };
+        HloInstructionProto {
+            name: name.into(),
+            opcode: opcode.into(),
+            shape: Some(shape),
+            called_computation_ids: called.to_vec(),
+            ..Default::default()
+        }
+    }
+
+    fn computation(id: i64, instructions: Vec<HloInstructionProto>) -> HloComputationProto {
+        HloComputationProto { id, name: format!("c{id}"), instructions, ..Default::default() }
+    }
+
+    #[test]
+    fn values_in_loops_count_and_those_inside_fusions_do_not() {
+        let entry = vec![
+            instruction("p", "parameter", &[1000], &[]),
+            instruction("f", "fusion", &[4], &[2]),
+            instruction("s", "all-gather-start", &[500], &[]),
+            instruction("d", "all-gather-done", &[8], &[]),
+            instruction("w", "while", &[1000], &[3]),
+        ];
+        let module = HloModuleProto {
+            entry_computation_id: 1,
+            computations: vec![
+                computation(2, vec![instruction("inner", "multiply", &[900], &[])]),
+                computation(3, vec![instruction("x", "some-new-opcode", &[6], &[])]),
+                computation(1, entry),
+            ],
+            ..Default::default()
+        };
+        let bytes = HloModuleProtoWithConfig { hlo_module: Some(module) }.encode_to_vec();
+        let found = computed_values(&bytes).unwrap();
+        let found: Vec<(&str, u64)> = found.iter().map(|value| (value.name.as_str(), value.bytes)).collect();
+        assert_eq!(found, [("d", 16), ("x", 12), ("f", 8)]);
+        assert!(computed_values(&[0xff]).is_err());
+    }
+}

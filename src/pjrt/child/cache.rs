@@ -1,0 +1,79 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    ChildError, ChildProgram, CompileJob, Compiled, compile_in_child,
+    request::{EXECUTABLE, OPTIMIZED},
+    run::request,
+};
+
+/// Written last into a folder of the cache: a folder without it holds nothing.
+const RECORD: &str = "compiled.json";
+
+/// Where a compiled program came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A child compiled it now.
+    Compiler,
+    /// It was compiled before.
+    Cache,
+}
+
+/// As [`compile_in_child`], but what was compiled before is taken from the folder `cache`, and what is compiled now is
+/// put there. `plugin_sha256` is that of the plugin's file. A cache that cannot be read or written is none.
+///
+/// # Errors
+/// Those of [`compile_in_child`].
+pub fn compile_cached(
+    job: &CompileJob<'_>,
+    child: &ChildProgram,
+    plugin_sha256: &str,
+    cache: &Path,
+) -> Result<(Compiled, Origin), ChildError> {
+    let folder = cache.join(key(job, plugin_sha256));
+    if let Ok(compiled) = read(&folder) {
+        return Ok((compiled, Origin::Cache));
+    }
+    let compiled = compile_in_child(job, child)?;
+    if let Err(error) = write(&compiled, cache, &folder) {
+        tracing::warn!(%error, cache = %cache.display(), "the compiled program is not kept");
+    }
+    Ok((compiled, Origin::Compiler))
+}
+
+/// A digest of all that decides what the compiler makes.
+fn key(job: &CompileJob<'_>, plugin_sha256: &str) -> String {
+    let mut request = request(job);
+    // Where the plugin lies decides nothing; what it is does.
+    request.plugin = plugin_sha256.into();
+    let mut digest = Sha256::new();
+    digest.update(serde_json::to_vec(&request).unwrap_or_default());
+    digest.update(job.program.bytes);
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read(folder: &Path) -> io::Result<Compiled> {
+    let compiled: Compiled = serde_json::from_slice(&fs::read(folder.join(RECORD))?)?;
+    let (executable, optimized) = (fs::read(folder.join(EXECUTABLE))?, fs::read(folder.join(OPTIMIZED))?);
+    Ok(Compiled { executable, optimized, ..compiled })
+}
+
+/// Writes beside the folder, then renames. Whoever was there first stays.
+fn write(compiled: &Compiled, cache: &Path, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(cache)?;
+    let work = tempfile::Builder::new().prefix(".writing-").tempdir_in(cache)?;
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(work.path().join(name), bytes)?;
+        fs::File::open(work.path().join(name))?.sync_all()
+    };
+    write(EXECUTABLE, &compiled.executable)?;
+    write(OPTIMIZED, &compiled.optimized)?;
+    write(RECORD, &serde_json::to_vec(compiled)?)?;
+    match fs::rename(work.path(), folder) {
+        Err(_) if read(folder).is_ok() => Ok(()),
+        renamed => renamed,
+    }
+}

@@ -1,0 +1,119 @@
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::{BundleError, MANIFEST, Manifest, open::read_manifest, sha256};
+
+const PREFIX: &str = ".writing-";
+
+/// Sees that a bundle can be written as `folder`: that nothing is there, or an older bundle, or nothing in it.
+///
+/// # Errors
+/// If something else is there, or the folder above cannot be used.
+pub fn claim(folder: &Path) -> Result<(), BundleError> {
+    let mut entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(BundleError::Occupied(folder.to_owned()));
+        }
+        Err(source) => return Err(BundleError::Io { action: "read", path: folder.to_owned(), source }),
+    };
+    if entries.next().is_none() || read_manifest(folder).is_ok() {
+        return Ok(());
+    }
+    Err(BundleError::Occupied(folder.to_owned()))
+}
+
+/// A bundle that is being written beside its place.
+#[derive(Debug)]
+pub struct BundleWriter {
+    folder: PathBuf,
+    work: TempDir,
+    files: BTreeMap<String, String>,
+}
+
+impl BundleWriter {
+    /// A bundle that will be `folder`.
+    ///
+    /// # Errors
+    /// Those of [`claim`], or if the folder above cannot be made or written to.
+    pub fn new(folder: &Path) -> Result<Self, BundleError> {
+        claim(folder)?;
+        let above = above(folder);
+        let error = |source| BundleError::Io { action: "write to", path: above.to_owned(), source };
+        fs::create_dir_all(above).map_err(error)?;
+        let mut builder = tempfile::Builder::new();
+        // A temporary folder is private to its owner; this one is what the user's umask makes of it.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        let work = builder.prefix(PREFIX).tempdir_in(above).map_err(error)?;
+        Ok(Self { folder: folder.to_owned(), work, files: BTreeMap::new() })
+    }
+
+    /// Writes a file through to the disk.
+    ///
+    /// # Errors
+    /// If it cannot be written, for lack of space say.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
+        self.write(name, bytes)?;
+        self.files.insert(name.to_owned(), sha256(bytes));
+        Ok(())
+    }
+
+    /// Writes the manifest, with the digests of the files that were added, and puts the bundle into its place.
+    ///
+    /// # Errors
+    /// If it cannot be written or renamed; then an older bundle stays as it was.
+    pub fn finish(self, manifest: Manifest) -> Result<(), BundleError> {
+        let manifest = Manifest { files: self.files.clone(), ..manifest };
+        let text =
+            serde_json::to_string_pretty(&manifest).map_err(|error| self.error(MANIFEST, error.into()))?;
+        self.write(MANIFEST, (text + "\n").as_bytes())?;
+        let Self { folder, work, .. } = self;
+        let error = |source| BundleError::Io { action: "write", path: folder.clone(), source };
+        sync(work.path()).map_err(error)?;
+        // An older bundle steps aside first, for a folder does not replace one that holds something.
+        let aside = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above(&folder)).map_err(error)?;
+        let old = aside.path().join("old");
+        let replaced = folder.exists();
+        if replaced {
+            fs::rename(&folder, &old).map_err(error)?;
+        }
+        if let Err(source) = fs::rename(work.path(), &folder) {
+            if replaced {
+                fs::rename(&old, &folder).map_err(error)?;
+            }
+            return Err(error(source));
+        }
+        // The folder is at its place, so there is nothing left to remove.
+        let _ = work.keep();
+        sync(above(&folder)).map_err(error)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
+        let write = || {
+            let mut file = File::create(self.work.path().join(name))?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        write().map_err(|source| self.error(name, source))
+    }
+
+    fn error(&self, name: &str, source: io::Error) -> BundleError {
+        BundleError::Io { action: "write", path: self.folder.join(name), source }
+    }
+}
+
+fn above(folder: &Path) -> &Path {
+    folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
