@@ -12,6 +12,7 @@ use super::{
 use crate::pjrt::{
     self, NamedValue,
     store::{Network, PACKAGES, Package, Store},
+    targets::{DeviceSpec, devices},
 };
 
 /// The store of plugins.
@@ -104,6 +105,10 @@ fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
     let plugin = pjrt::Plugin::load(&path)?;
     let (major, minor) = plugin.api_version();
     let attributes = plugin.attributes()?;
+    let targets: Vec<&DeviceSpec> = devices()
+        .iter()
+        .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
+        .collect();
     if output.json {
         let attributes: serde_json::Map<String, Value> =
             attributes.into_iter().map(|(name, value)| (name, json_value(value))).collect();
@@ -112,6 +117,7 @@ fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
             "api_version": format!("{major}.{minor}"),
             "platform": platform,
             "attributes": attributes,
+            "targets": targets.into_iter().map(target_json).collect::<Vec<_>>(),
         });
         write_json(&mut *env.out, &object)?;
         return Ok(());
@@ -124,7 +130,31 @@ fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
     for (name, value) in attributes {
         writeln!(env.out, "{name}: {}", json_value(value))?;
     }
+    if !targets.is_empty() {
+        writeln!(
+            env.out,
+            "\n{:<10}{:<26}{:>12}{:>12}{:>16}",
+            "target", "product", "memory", "bandwidth", "bfloat16"
+        )?;
+    }
+    for device in targets {
+        let memory = device.memory_bytes.map_or("the host's".to_owned(), render::bytes);
+        let bandwidth = format!("{}/s", render::bytes(device.memory_bandwidth));
+        let rate = format!("{:.1} TFLOP/s", device.peak_bf16 as f64 / 1e12);
+        writeln!(env.out, "{:<10}{:<26}{memory:>12}{bandwidth:>12}{rate:>16}", device.name, device.product)?;
+    }
     Ok(())
+}
+
+/// A device that a plugin compiles for.
+fn target_json(device: &DeviceSpec) -> Value {
+    json!({
+        "target": device.name,
+        "product": device.product,
+        "memory_bytes": device.memory_bytes,
+        "memory_bandwidth": device.memory_bandwidth,
+        "peak_bf16": device.peak_bf16,
+    })
 }
 
 /// A plugin's file, and its platform where a package of ours tells.

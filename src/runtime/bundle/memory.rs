@@ -156,19 +156,18 @@ impl MemoryReport {
     }
 }
 
-/// What a device must have.
+/// What a device must have: all that is allocated in its memory. Every platform takes the temporaries of a program as one
+/// block for as long as it runs, so their peak, which leaves out what lies unused for a while, is not enough; and where
+/// arguments lie in the host's memory the peak counts them too.
 fn device_bytes(platform: Platform, stats: &MemoryStats) -> u64 {
-    let count = match platform {
-        // Their compilers allocate arguments, results and one block of temporaries: the sum of these is what the device
-        // must have. The peak counts arguments in the host's memory too, and leaves out what lies unused in between.
-        Platform::Cuda | Platform::Rocm => stats.total_allocation.filter(|&total| total > 0),
-        // A heap that is simulated over time: the peak is what the compiler itself holds against the device's memory.
-        Platform::Tpu => None,
-        Platform::Cpu => None,
-    };
     let parts = stats.arguments + stats.outputs - stats.aliased + stats.temporaries;
-    let count = count.unwrap_or(if stats.peak > 0 { stats.peak } else { parts });
-    u64::try_from(count).unwrap_or(0)
+    let allocated = stats.total_allocation.filter(|&total| total > 0).unwrap_or(parts);
+    let code = match platform {
+        // The instructions lie beside the data, and are in no other count.
+        Platform::Tpu => stats.generated_code,
+        Platform::Cpu | Platform::Cuda | Platform::Rocm => 0,
+    };
+    u64::try_from(allocated + code).unwrap_or(0)
 }
 
 /// The largest values, and all by cause.
@@ -201,7 +200,108 @@ fn bill(values: &[ComputedValue]) -> (Vec<LargeValue>, Vec<Cause>) {
     (values.iter().take(LARGEST).map(large).collect(), causes)
 }
 
-/// What a value is for, as far as its instruction tells.
+/// What a value is for, as far as the names of its instruction and of the computation around it tell: compilers give fusions
+/// the names of what they do, and loops keep the names that the step gave them.
 fn cause(value: &ComputedValue) -> String {
-    value.opcode.clone()
+    const SIGNS: &[(&str, &str)] = &[
+        ("all-gather", "parameters or activations gathered from all devices"),
+        ("all-to-all", "exchange between devices"),
+        ("reduce-scatter", "sum over devices"),
+        ("all-reduce", "sum over devices"),
+        ("collective-permute", "exchange between devices"),
+        ("transpose", "copy in another layout"),
+        ("copy", "copy in another layout"),
+        ("dynamic-update-slice", "values saved for the backward pass"),
+        ("dynamic-slice", "part of a stack, or a product with it"),
+        ("broadcast", "zeros to be filled"),
+        ("select", "padding or update of the adapters"),
+        ("gemm", "matrix product, with the library's workspace"),
+        ("dot", "matrix product"),
+        ("convolution", "matrix product"),
+        ("custom-call", "call of a library, such as a matrix product with its workspace"),
+    ];
+    let name = value.name.replace('_', "-");
+    let sign = |text: &str| SIGNS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, cause)| *cause);
+    let what = sign(&name).or_else(|| sign(&value.opcode)).unwrap_or(&value.opcode);
+    let place = match &value.computation {
+        name if name.contains("backward") => "in the backward loop",
+        name if name.contains("forward") => "in the forward loop",
+        _ => "outside of the loops",
+    };
+    format!("{what}, {place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::{DType, Dim},
+        hlo::Sharding,
+        model::Param,
+    };
+
+    fn value(name: &str, opcode: &str, computation: &str, bytes: u64) -> ComputedValue {
+        let [name, opcode, computation] = [name, opcode, computation].map(str::to_owned);
+        ComputedValue { name, opcode, computation, bytes }
+    }
+
+    fn stats() -> MemoryStats {
+        MemoryStats {
+            generated_code: 5,
+            arguments: 100,
+            outputs: 40,
+            aliased: 30,
+            temporaries: 50,
+            host_generated_code: 0,
+            host_arguments: 7,
+            host_outputs: 0,
+            host_aliased: 0,
+            host_temporaries: 0,
+            peak: 1000,
+            total_allocation: Some(161),
+        }
+    }
+
+    #[test]
+    fn a_device_needs_all_that_is_allocated() {
+        assert_eq!(device_bytes(Platform::Rocm, &stats()), 161);
+        assert_eq!(device_bytes(Platform::Tpu, &stats()), 166);
+        assert_eq!(device_bytes(Platform::Cpu, &MemoryStats { total_allocation: None, ..stats() }), 160);
+    }
+
+    #[test]
+    fn a_report_adds_up_the_shards() {
+        let target = "cpu:4".parse().unwrap();
+        let slot = Slot {
+            role: Role::Base(Param::Embed),
+            dims: vec![(Dim::Vocab, 8), (Dim::Embed, 2)],
+            dtype: DType::BF16,
+            sharding: Sharding::on_mesh(&[4], &[vec![0], vec![]]),
+        };
+        let updates =
+            Slot { role: Role::Updates, dims: vec![], dtype: DType::S32, sharding: Sharding::Replicated };
+        let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates]);
+        assert_eq!((report.weights, report.optimizer, report.fits), (8, 4, true));
+        let report = report.compiled(Platform::Rocm, &stats(), &[]);
+        assert_eq!((report.padding, report.results, report.host_bytes, report.fits), (95, 10, 7, false));
+    }
+
+    #[test]
+    fn values_are_billed_by_what_they_are_for() {
+        let values = [
+            value("wrapped_transpose.4", "fusion", "step_spmd", 9),
+            value("all-gather-done.5", "async-done", "wide.backward.body_spmd", 5),
+            value("all-gather.34.remat", "all-gather", "backward.body_spmd", 4),
+            value("fusion.7", "fusion", "forward.body_spmd", 1),
+        ];
+        let (_, causes) = bill(&values);
+        let texts =
+            causes.iter().map(|c| format!("{} {} {} {}", c.largest_bytes, c.total_bytes, c.values, c.cause));
+        let expect = [
+            "9 9 1 copy in another layout, outside of the loops",
+            "5 9 2 parameters or activations gathered from all devices, in the backward loop",
+            "1 1 1 fusion, in the forward loop",
+        ];
+        assert_eq!(texts.collect::<Vec<_>>(), expect);
+    }
 }
