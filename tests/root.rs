@@ -2,6 +2,7 @@
 
 mod autodiff;
 mod bad_input;
+mod compile;
 mod mesh;
 mod parity;
 mod runs;

@@ -102,48 +102,63 @@ fn object(package: &Package, path: Option<&Path>) -> Value {
 
 fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
     let (path, platform) = find(named, env)?;
-    let plugin = pjrt::Plugin::load(&path)?;
-    let (major, minor) = plugin.api_version();
-    let attributes = plugin.attributes()?;
     let targets: Vec<&DeviceSpec> = devices()
         .iter()
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
+    // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
+    let (version, attributes, lacks) = match pjrt::Plugin::load(&path) {
+        Ok(plugin) => {
+            let (major, minor) = plugin.api_version();
+            (Some(format!("{major}.{minor}")), plugin.attributes()?, None)
+        }
+        Err(error @ pjrt::PjrtError::NoRocm { .. }) => (None, Default::default(), Some(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
     if output.json {
         let attributes: serde_json::Map<String, Value> =
             attributes.into_iter().map(|(name, value)| (name, json_value(value))).collect();
         let object = json!({
-            "path": plugin.path(),
-            "api_version": format!("{major}.{minor}"),
+            "path": path,
+            "api_version": version,
             "platform": platform,
             "attributes": attributes,
+            "cannot_run": lacks,
             "targets": targets.into_iter().map(target_json).collect::<Vec<_>>(),
         });
         write_json(&mut *env.out, &object)?;
         return Ok(());
     }
-    writeln!(env.out, "path      {}", plugin.path().display())?;
-    writeln!(env.out, "PJRT API  {major}.{minor}")?;
-    if let Some(platform) = platform {
-        writeln!(env.out, "platform  {platform}")?;
-    }
+    let mut row = |name: &str, value: String| writeln!(env.out, "{name:<12}{value}");
+    row("path", path.display().to_string())?;
+    version.map(|version| row("PJRT API", version)).transpose()?;
+    platform.map(|platform| row("platform", platform.to_owned())).transpose()?;
+    lacks.map(|lacks| row("cannot run", lacks)).transpose()?;
     for (name, value) in attributes {
         writeln!(env.out, "{name}: {}", json_value(value))?;
     }
-    if !targets.is_empty() {
-        writeln!(
-            env.out,
-            "\n{:<10}{:<26}{:>12}{:>12}{:>16}",
-            "target", "product", "memory", "bandwidth", "bfloat16"
-        )?;
+    write!(env.out, "\n{}", target_table(&targets))?;
+    Ok(())
+}
+
+/// The devices that a plugin compiles for; nothing where there are none.
+fn target_table(targets: &[&DeviceSpec]) -> String {
+    let mut text = String::new();
+    if targets.is_empty() {
+        return text;
     }
+    let mut row = |cells: [&str; 5]| {
+        let [target, product, memory, bandwidth, rate] = cells;
+        text.push_str(&format!("{target:<10}{product:<28}{memory:>10}{bandwidth:>12}{rate:>16}\n"));
+    };
+    row(["target", "product", "memory", "bandwidth", "bfloat16"]);
     for device in targets {
         let memory = device.memory_bytes.map_or("the host's".to_owned(), render::bytes);
         let bandwidth = format!("{}/s", render::bytes(device.memory_bandwidth));
         let rate = format!("{:.1} TFLOP/s", device.peak_bf16 as f64 / 1e12);
-        writeln!(env.out, "{:<10}{:<26}{memory:>12}{bandwidth:>12}{rate:>16}", device.name, device.product)?;
+        row([&device.name, &device.product, &memory, &bandwidth, &rate]);
     }
-    Ok(())
+    text
 }
 
 /// A device that a plugin compiles for.

@@ -1,0 +1,151 @@
+//! Bundles that cannot be made, are none, have been edited, or are for something else.
+
+use std::{fs, sync::OnceLock};
+
+use tempfile::TempDir;
+
+use crate::support::world::World;
+
+const COMPILE: &str = "compile --model model --batch 4 --seq 32 --quiet --offline";
+const TRAIN: &str = "train --model model --data rows.jsonl --out out --quiet --offline --bundle bundle";
+const DIFFERS: &str = "\nhint: leave the setting out, or make another bundle with `hloom compile`\n";
+
+/// A world with a bundle, which is compiled once for all tests.
+fn world() -> World {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let world = World::new();
+        world.succeeds(&format!("{COMPILE} --out bundle"));
+        let folder = tempfile::tempdir().unwrap();
+        for name in world.names("bundle") {
+            fs::write(folder.path().join(&name), world.read(&format!("bundle/{name}"))).unwrap();
+        }
+        folder
+    });
+    let world = World::new();
+    fs::create_dir(world.path("bundle")).unwrap();
+    for entry in fs::read_dir(made.path()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, world.path("bundle").join(path.file_name().unwrap())).unwrap();
+    }
+    world
+}
+
+#[test]
+fn another_use_than_the_bundle_was_made_for() {
+    let world = world();
+    let fsdp2 = format!("{}/mesh-configs/fsdp2.toml", env!("CARGO_MANIFEST_DIR"));
+    for (options, expect) in [
+        ("--seq 64", "--seq: the bundle was made for 32, found: 64"),
+        ("--batch 8", "--batch: the bundle was made for 4, found: 8"),
+        ("--dtype bfloat16", "--dtype: the bundle was made for f32, found: bf16"),
+        ("--rank 4", "--rank: the bundle was made for 8, found: 4"),
+        ("--alpha 8", "--alpha: the bundle was made for 16, found: 8"),
+        ("--accumulate 2", "--accumulate: the bundle was made for 1, found: 2"),
+        ("--beta1 0.5", "--beta1: the bundle was made for 0.9, found: 0.5"),
+        (
+            &format!("--mesh {fsdp2}"),
+            &format!("--mesh: the bundle was made for a single device, found: {fsdp2}"),
+        ),
+    ] {
+        world.refuses(&format!("{TRAIN} {options}"), &format!("error: {expect}\n{DIFFERS}"));
+    }
+}
+
+#[test]
+fn another_model() {
+    let world = world();
+    world.change_json("model/config.json", |config| config["rms_norm_eps"] = 0.5.into());
+    let expect = "--model: `rms_norm_eps` of model: the bundle was made for 0.00001, found: 0.5";
+    world.refuses(TRAIN, &format!("error: {expect}\n{DIFFERS}"));
+}
+
+#[test]
+fn files_that_have_changed() {
+    const AGAIN: &str = "\nhint: copy the bundle again, or make it anew with `hloom compile`\n";
+    for file in ["module.hlo.pb", "executable.cpu:1.bin", "memory.json"] {
+        let world = world();
+        let name = format!("bundle/{file}");
+        world.write(&name, "edited");
+        let manifest: serde_json::Value =
+            serde_json::from_slice(&world.read("bundle/manifest.json")).unwrap();
+        let expected = manifest["files"][file].as_str().unwrap();
+        let found = hloom::runtime::bundle::sha256(b"edited");
+        let expect = format!(
+            "{name} has changed since the bundle was made: expected SHA-256 {expected}, found {found}"
+        );
+        world.refuses(TRAIN, &format!("error: {expect}\n{AGAIN}"));
+    }
+    let world = world();
+    world.remove("bundle/module.hlo.pb");
+    world.refuses(
+        TRAIN,
+        "error: cannot read: bundle/module.hlo.pb\n  caused by: No such file or directory (os error 2)\n",
+    );
+}
+
+#[test]
+fn folders_that_are_no_bundles() {
+    const MAKES: &str = "\nhint: `hloom compile --out DIR` makes one\n";
+    let world = world();
+    let train = TRAIN.replace("--bundle bundle", "--bundle model");
+    world.refuses(&train, &format!("error: not a bundle: model: it has no manifest.json\n{MAKES}"));
+    world.change_json("bundle/manifest.json", |manifest| {
+        manifest["files"]["../rows.jsonl"] = "".into();
+    });
+    let expect = "not a bundle: bundle: manifest.json names a file outside of it: ../rows.jsonl";
+    world.refuses(TRAIN, &format!("error: {expect}\n{MAKES}"));
+    world.refuses(
+        &format!("{COMPILE} --out model"),
+        "error: the output folder exists, and is no bundle: model\n\n\
+         hint: give another folder with --out; only a bundle is replaced\n",
+    );
+}
+
+#[test]
+fn targets_that_cannot_be() {
+    let world = World::new();
+    let mesh = format!("{}/mesh-configs/fsdp8.toml", env!("CARGO_MANIFEST_DIR"));
+    let compile = format!("{COMPILE} --out bundle");
+    for (options, expect) in [
+        (
+            "--target cpu:2",
+            "error: --target: cpu:2 has several devices, and no mesh config says what each holds\n\n\
+             hint: give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
+        ),
+        (
+            "--target cpu --target cpu:1",
+            "error: --target: this target stands twice: cpu:1\n\nhint: leave out one of them\n",
+        ),
+        (
+            &format!("--mesh {mesh} --target cpu:8 --target cpu:4"),
+            "error: --target: expected targets of equally many devices, found: cpu:8 and cpu:4\n\n\
+             hint: the module is the same for all of them: make two bundles\n",
+        ),
+        (
+            "--timeout 0",
+            "error: --timeout: expected a number of seconds above zero, found: 0\n\n\
+             hint: for example `--timeout 600`\n",
+        ),
+    ] {
+        world.refuses(&format!("{compile} {options}"), expect);
+    }
+    for (target, expect) in [
+        ("mi30x:8", "unknown target: mi30x:8 (did you mean `mi300x`?)"),
+        ("v5e:3x3", "no such topology of v5e: 3x3 (there is "),
+    ] {
+        let ran = world.hloom(&format!("{compile} --target {target}"));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+        assert!(ran.err.contains(expect), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_mesh_of_eight_on_a_target_of_four() {
+    let world = World::new();
+    let mesh = format!("{}/mesh-configs/fsdp8.toml", env!("CARGO_MANIFEST_DIR"));
+    let ran = world.hloom(&format!("{COMPILE} --out bundle --mesh {mesh} --target cpu:4"));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("fsdp8.toml:3: "), "{}", ran.err);
+    assert!(world.names("bundle").is_empty());
+}
