@@ -38,6 +38,7 @@ impl Engine {
     /// # Errors
     /// If the plugin refuses, or drives fewer devices than the target has.
     pub fn start(plugin: Arc<Plugin>, target: &Target) -> Result<Self, RuntimeError> {
+        let options = target.compile_options_on(&plugin)?;
         let client = Client::create(plugin, &target.client_options())?;
         let all = client.devices();
         if all.len() < target.devices() {
@@ -45,7 +46,7 @@ impl Engine {
             return Err(RuntimeError::Devices { platform, expected, found });
         }
         let devices = all.iter().take(target.devices()).map(|device| device.id).collect();
-        Ok(Self { client, devices, options: target.compile_options() })
+        Ok(Self { client, devices, options })
     }
 
     /// The client.

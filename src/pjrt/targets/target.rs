@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
 use crate::{
     base::nearest,
-    pjrt::{CompileOptions, NamedValue},
+    pjrt::{CompileOptions, NamedValue, PjrtError, Plugin, cuda_toolkit},
 };
 
 /// What a program is compiled for: `mi300x:4x8`, `v5e:2x4`, a user's `my.toml:8`; or the devices that the plugin
@@ -121,6 +121,17 @@ impl Target {
         let mut options = CompileOptions::for_devices(self.shape.devices());
         options.overrides = self.device.as_ref().map(|device| device.flags.clone()).unwrap_or_default();
         options
+    }
+
+    /// The same for a plugin of this process, with what it needs to find on this machine.
+    ///
+    /// # Errors
+    /// If a part of the CUDA toolkit is missing: the plugin would end the process.
+    pub fn compile_options_on(&self, plugin: &Plugin) -> Result<CompileOptions, PjrtError> {
+        match self.platform {
+            Platform::Cuda => cuda_toolkit::locate(plugin.path(), self.compile_options()),
+            Platform::Cpu | Platform::Rocm | Platform::Tpu => Ok(self.compile_options()),
+        }
     }
 
     /// What the plugin's client is told when it starts, to run on these devices.
