@@ -19,7 +19,7 @@ pub enum DevicesError {
     Target(#[from] TargetError),
     /// Several devices, and nothing says what each is to do.
     #[error("{0} has several devices, and no mesh config says what each holds")]
-    NoMesh(Target),
+    NoMesh(Box<Target>),
 }
 
 impl DevicesError {
@@ -53,7 +53,7 @@ impl Devices {
             (None, None) => Target::default(),
         };
         match mesh {
-            None if target.devices() > 1 => Err(DevicesError::NoMesh(target)),
+            None if target.devices() > 1 => Err(DevicesError::NoMesh(target.into())),
             mesh => Ok(Self { target, mesh }),
         }
     }
