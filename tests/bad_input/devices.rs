@@ -2,6 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
+use hloom::pjrt::testing::installed_package;
+
 use crate::support::world::World;
 
 const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works\n";
@@ -75,4 +77,33 @@ fn packages_that_nobody_knows() {
         "plugin info metal",
         "error: plugin: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
     );
+}
+
+#[test]
+fn amd_gpus_where_rocm_is_not_installed() {
+    let Some(plugin) = installed_package("rocm") else { return };
+    if loader_knows("libamdhip64.so.7") {
+        return;
+    }
+    let world = World::new();
+    for target in ["rocm", "mi300x"] {
+        let train = "train --model model --data rows.jsonl --out out --quiet --offline";
+        let line = format!("{train} --target {target} --plugin {}", plugin.display());
+        let ran = world.hloom(&line);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{}", ran.err);
+        assert!(
+            ran.err.ends_with(
+                "\nhint: install ROCm 7, or set LD_LIBRARY_PATH to where it lies; `hloom compile` for AMD GPUs needs \
+                 none\n"
+            ),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+/// Whether the loader knows a library by its name.
+fn loader_knows(name: &str) -> bool {
+    let known = std::process::Command::new("ldconfig").arg("-p").output();
+    known.is_ok_and(|known| String::from_utf8_lossy(&known.stdout).contains(name))
 }

@@ -1,7 +1,7 @@
 //! Compilation in a process of its own, since a plugin may end the process that it runs in: on a module that it
 //! does not like, or for lack of memory. Request and answer are files in a temporary folder.
 //!
-//! [`compile_in_child`] starts a program, which must do nothing but call [`serve`] with its last argument.
+//! [`compile_in_child`] starts a program, which must do nothing but call [`serve()`] with its last argument.
 
 mod cache;
 
