@@ -15,8 +15,8 @@ use crate::{
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets},
     optim::{AdamW, Schedule, ScheduleKind},
-    pjrt::targets::Target,
-    runtime::Devices,
+    pjrt::targets::{GpuMemory, Target},
+    runtime::{Devices, DevicesError},
     train::{
         TrainError, checkpoint,
         run::{RunConfig, RunData, Start},
@@ -194,6 +194,19 @@ pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Findin
 /// The element type of weights and activations.
 pub fn dtype(word: Option<&Word<DType>>) -> DType {
     word.map_or(DType::F32, |word| word.0)
+}
+
+/// The target, with how its memory is taken.
+///
+/// # Errors
+/// If it has none that could be taken so.
+pub fn target(settings: &Settings) -> Result<Option<Word<Target>>, TrainError> {
+    let memory = GpuMemory { fraction: settings.memory_fraction, preallocate: settings.preallocate };
+    if memory == GpuMemory::default() {
+        return Ok(settings.target.clone());
+    }
+    let target = settings.target.as_ref().map(|word| word.0.clone()).unwrap_or_default();
+    Ok(Some(Word(target.with_memory(memory).map_err(DevicesError::from)?)))
 }
 
 /// The devices to run on, and how tensors lie on them.
@@ -390,6 +403,21 @@ mod tests {
         let fsdp8 = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
         let found = devices(None, Some(&fsdp8)).unwrap();
         assert_eq!((found.target().to_string().as_str(), found.batch_parts()), ("cpu:8", 8));
+    }
+
+    #[test]
+    fn only_gpus_are_told_how_to_take_memory() {
+        let found = |name: &str, fraction| {
+            let named = Some(Word(name.parse().unwrap()));
+            let settings = Settings { target: named, memory_fraction: Some(fraction), ..Settings::default() };
+            target(&settings).map(|word| word.unwrap().0.client_options()).map_err(|error| error.to_string())
+        };
+        let options = vec![("memory_fraction", crate::pjrt::NamedValue::Float(0.5))];
+        assert_eq!(found("mi300x:8", 0.5), Ok(options));
+        let expect = "--target: expected GPUs for a share of their memory, found: cpu:1";
+        assert_eq!(found("cpu", 0.5), Err(expect.to_owned()));
+        let expect = "--target: expected a share of memory from above 0 to 1, found: 1.5";
+        assert_eq!(found("h100", 1.5), Err(expect.to_owned()));
     }
 
     #[test]

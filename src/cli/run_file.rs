@@ -68,8 +68,8 @@ fn parse(text: &str, file: &str) -> Result<Settings, Findings> {
 
 /// A message with the words of users in place of Rust's names for numbers.
 fn plain(message: &str) -> String {
-    const WORDS: [(&str, &str); 3] =
-        [("usize", "a whole number"), ("u64", "a whole number"), ("f64", "a number")];
+    const WORDS: [(&str, &str); 4] =
+        [("usize", "a whole number"), ("u64", "a whole number"), ("f32", "a number"), ("f64", "a number")];
     let named = WORDS.iter().find_map(|(name, word)| Some((message.strip_suffix(name)?, word)));
     named.map_or_else(|| message.to_owned(), |(before, word)| format!("{before}{word}"))
 }

@@ -111,6 +111,13 @@ settings! {
     /// devices as --mesh makes]
     #[arg(long, value_name = "TARGET", help_heading = "Device")]
     target: Word<Target>,
+    /// The share of a GPU's memory that is used at most, from above 0 to 1 [default: the plugin's, mostly 0.75]
+    #[arg(long, value_name = "X", help_heading = "Device")]
+    memory_fraction: f32,
+    /// Take all of that memory at the start [default: the plugin's, mostly true]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+          hide_possible_values = true, help_heading = "Device")]
+    preallocate: bool,
     /// How the tensors lie on several devices
     #[arg(long, value_name = "F.toml", help_heading = "Device")]
     mesh: PathBuf,

@@ -47,7 +47,7 @@ impl Train {
             Some(bundle) => bundled::settings(settings, bundle)?,
             None => settings,
         };
-        let devices = plan::devices(settings.target.as_ref(), settings.mesh.as_deref())?;
+        let devices = plan::devices(plan::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
         let data = plan::data(&settings)?;
         let mut config =
             plan::run_config(&settings, data.train.rows.len(), devices.batch_parts(), &env.folder)?;

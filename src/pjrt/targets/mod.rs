@@ -23,7 +23,7 @@ pub use device::{DeviceSpec, Hardware, TpuInfo};
 pub use gpu::GpuInfo;
 pub use read::DeviceError;
 pub use shape::TargetShape;
-pub use target::{Target, TargetError};
+pub use target::{GpuMemory, Target, TargetError};
 
 /// The kinds of plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

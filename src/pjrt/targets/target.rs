@@ -16,6 +16,16 @@ pub struct Target {
     platform: Platform,
     device: Option<DeviceSpec>,
     shape: TargetShape,
+    memory: GpuMemory,
+}
+
+/// How a client takes the memory of GPUs; what is left out is up to the plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GpuMemory {
+    /// The most of it, from above 0 to 1.
+    pub fraction: Option<f32>,
+    /// Whether all of that is taken at the start.
+    pub preallocate: Option<bool>,
 }
 
 /// A target that cannot be.
@@ -54,6 +64,12 @@ pub enum TargetError {
         /// All topologies.
         known: Vec<String>,
     },
+    /// Only the plugins of GPUs can be told how to take memory.
+    #[error("expected GPUs for a share of their memory, found: {0}")]
+    NoGpuMemory(String),
+    /// More or less than there is.
+    #[error("expected a share of memory from above 0 to 1, found: {0}")]
+    MemoryFraction(f32),
     /// The device file is wrong.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -85,6 +101,8 @@ impl TargetError {
                 Some(format!("there is {}", listed(device, names)))
             }
             Self::NoTopology { device, known } => Some(format!("there is {}", listed(device, known))),
+            Self::NoGpuMemory(_) => Some("leave out --memory-fraction and --preallocate".into()),
+            Self::MemoryFraction(_) => Some("for example `--memory-fraction 0.9`".into()),
             Self::Device(_) => None,
         }
     }
@@ -93,7 +111,29 @@ impl TargetError {
 impl Target {
     /// Devices of a kind.
     pub fn new(device: DeviceSpec, shape: TargetShape) -> Self {
-        Self { name: device.name.clone(), platform: device.platform(), device: Some(device), shape }
+        Self {
+            name: device.name.clone(),
+            platform: device.platform(),
+            device: Some(device),
+            shape,
+            memory: GpuMemory::default(),
+        }
+    }
+
+    /// The same devices, whose memory a client takes as told.
+    ///
+    /// # Errors
+    /// If they are no GPUs, or there is no such share.
+    pub fn with_memory(self, memory: GpuMemory) -> Result<Self, TargetError> {
+        let is_gpu = matches!(self.platform, Platform::Cuda | Platform::Rocm);
+        match memory.fraction {
+            _ if memory == GpuMemory::default() => Ok(self),
+            _ if !is_gpu => Err(TargetError::NoGpuMemory(self.to_string())),
+            Some(fraction) if !(fraction > 0.0 && fraction <= 1.0) => {
+                Err(TargetError::MemoryFraction(fraction))
+            }
+            _ => Ok(Self { memory, ..self }),
+        }
     }
 
     /// Whose plugin compiles for it.
@@ -138,7 +178,13 @@ impl Target {
     pub fn client_options(&self) -> Vec<(&'static str, NamedValue)> {
         match self.platform {
             Platform::Cpu => vec![("cpu_device_count", NamedValue::Int64(self.shape.devices() as i64))],
-            Platform::Cuda | Platform::Rocm | Platform::Tpu => vec![],
+            Platform::Cuda | Platform::Rocm => {
+                let GpuMemory { fraction, preallocate } = self.memory;
+                let fraction = fraction.map(|fraction| ("memory_fraction", NamedValue::Float(fraction)));
+                let preallocate = preallocate.map(|truth| ("preallocate", NamedValue::Bool(truth)));
+                fraction.into_iter().chain(preallocate).collect()
+            }
+            Platform::Tpu => vec![],
         }
     }
 }
@@ -148,7 +194,8 @@ impl Default for Target {
     fn default() -> Self {
         let device = devices().iter().find(|device| device.platform() == Platform::Cpu).cloned();
         let shape = TargetShape::one();
-        Self { name: Platform::Cpu.name().to_owned(), platform: Platform::Cpu, device, shape }
+        let (name, memory) = (Platform::Cpu.name().to_owned(), GpuMemory::default());
+        Self { name, platform: Platform::Cpu, device, shape, memory }
     }
 }
 
@@ -170,7 +217,8 @@ impl FromStr for Target {
                 expected: "a number of devices",
                 found: found.to_owned(),
             })?;
-            return Ok(Self { name: name.to_owned(), platform, device: None, shape });
+            let (name, memory) = (name.to_owned(), GpuMemory::default());
+            return Ok(Self { name, platform, device: None, shape, memory });
         }
         let device = if name.ends_with(".toml") {
             DeviceSpec::load(Path::new(name))?
