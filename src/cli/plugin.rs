@@ -107,11 +107,15 @@ fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
     // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
-    let (version, attributes, lacks) = match pjrt::Plugin::load(&path) {
-        Ok(plugin) => {
-            let (major, minor) = plugin.api_version();
-            (Some(format!("{major}.{minor}")), plugin.attributes()?, None)
-        }
+    let text = |(major, minor): (i32, i32)| Some(format!("{major}.{minor}"));
+    let loaded = match platform {
+        // Once initialized, it would ask the cloud's metadata server which TPU this machine is part of.
+        Some("tpu") => pjrt::Plugin::peek_version(&path).map(|version| (text(version), Default::default())),
+        _ => pjrt::Plugin::load(&path)
+            .and_then(|plugin| Ok((text(plugin.api_version()), plugin.attributes()?))),
+    };
+    let (version, attributes, lacks) = match loaded {
+        Ok((version, attributes)) => (version, attributes, None),
         Err(error @ pjrt::PjrtError::NoRocm { .. }) => (None, Default::default(), Some(error.to_string())),
         Err(error) => return Err(error.into()),
     };

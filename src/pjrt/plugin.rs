@@ -47,6 +47,15 @@ impl Plugin {
         Ok(plugin)
     }
 
+    /// The version of the PJRT C API of a plugin's file, which is loaded and not initialized: a plugin may look for devices,
+    /// over the network even, when it is.
+    ///
+    /// # Errors
+    /// If the file is missing, no shared library or no plugin.
+    pub fn peek_version(path: &Path) -> Result<(i32, i32), PjrtError> {
+        Ok(open(path)?.version())
+    }
+
     /// Major and minor version of the PJRT C API that the plugin was built with.
     pub fn api_version(&self) -> (i32, i32) {
         self.table.version()
