@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     hlo::{proto, text},
+    mesh::{Plan, explain_warnings},
     optim::AdamW,
     pjrt::{
         CompileOptions, ProgramFormat,
@@ -140,7 +141,7 @@ impl Compile {
             },
             program: &program,
             module: &module,
-            partitioner: mesh.as_ref().map(|plan| plan.partitioner).unwrap_or_default(),
+            mesh: mesh.as_ref(),
         };
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, self.output);
         let mut writer = BundleWriter::new(&self.out)?;
@@ -228,7 +229,7 @@ struct Compiler<'a> {
     child: ChildProgram,
     program: &'a StepProgram,
     module: &'a [u8],
-    partitioner: crate::base::Partitioner,
+    mesh: Option<&'a Plan>,
 }
 
 impl Compiler<'_> {
@@ -241,7 +242,8 @@ impl Compiler<'_> {
         let plugin = self.resources.plugin_file(target, self.plugin.as_deref(), reporter)?;
         reporter.phase(&format!("compiling for {target}"));
         let record = plugin_record(&plugin, target, &self.store)?;
-        let options = CompileOptions { partitioner: self.partitioner, ..target.compile_options() };
+        let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
+        let options = CompileOptions { partitioner, ..target.compile_options() };
         let program = crate::pjrt::Program { format: ProgramFormat::Hlo, bytes: self.module };
         let job = CompileJob { plugin: &plugin, target, program, options: &options };
         let cache = self.store.join("compiled");
@@ -281,7 +283,7 @@ impl Compiler<'_> {
             plugin: PluginRecord { api: Some(format!("{major}.{minor}")), ..build.plugin },
             compile_seconds: compiled.compile_seconds,
             memory: Some(compiled.memory),
-            warnings: compiled.warnings,
+            warnings: explain_warnings(compiled.warnings, self.program.module.module(), self.mesh),
             ..build
         };
         Ok(Outcome { build, report, origin })

@@ -32,4 +32,4 @@ pub use names::{in_computation, matches, short};
 pub use problem::{Code, Problem, Problems};
 pub use read::{Loaded, load};
 pub use rules::Rules;
-pub use warning::explain_warning;
+pub use warning::explain_warnings;

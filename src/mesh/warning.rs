@@ -6,10 +6,17 @@ use crate::{
     hlo::{Instr, Module},
 };
 
-/// What a warning of the partitioner means: where it can go from one sharding to another only by way of the whole tensor
-/// on every device, which tensor that is, and the lines of the mesh config that have it so. Other warnings stay as they
-/// are. `module` is what was compiled.
-pub fn explain_warning(warning: &str, module: &Module, plan: &Plan) -> String {
+/// What warnings of the partitioner mean: where it can go from one sharding to another only by way of the whole tensor on
+/// every device, which tensor that is, and the lines of the mesh config that have it so. Other warnings stay as they are.
+/// `module` is what was compiled.
+pub fn explain_warnings(warnings: Vec<String>, module: &Module, plan: Option<&Plan>) -> Vec<String> {
+    match plan {
+        Some(plan) => warnings.iter().map(|warning| explain(warning, module, plan)).collect(),
+        None => warnings,
+    }
+}
+
+fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     let Some(Change { from, to, origin }) = Change::read(warning) else { return warning.to_owned() };
     let mut text =
         format!("the partitioner cannot go from {from} to {to} in steps: every device holds all of ");

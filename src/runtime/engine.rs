@@ -4,7 +4,7 @@ use super::{RuntimeError, Sharded, State};
 use crate::{
     base::{ArrayShape, Literal},
     hlo::proto,
-    mesh::{Plan, explain_warning},
+    mesh::{Plan, explain_warnings},
     pjrt::{
         Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat,
         targets::Target, while_listening,
@@ -66,11 +66,7 @@ impl Engine {
         let devices = self.devices.clone();
         let options = CompileOptions { partitioner, devices, ..self.options.clone() };
         let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
-        let explained = warnings.into_iter().map(|warning| match mesh {
-            Some(plan) => explain_warning(&warning, program.module.module(), plan),
-            None => warning,
-        });
-        let warnings = explained.collect();
+        let warnings = explain_warnings(warnings, program.module.module(), mesh);
         self.ready(program, executable?, warnings)
     }
 
