@@ -1,6 +1,6 @@
 //! What the partitioner warns of, in the terms of the mesh config.
 
-use super::{Assigned, Plan, grid::line};
+use super::{Assigned, Plan, Split, grid::line};
 use crate::{
     base::Shape,
     hlo::{Instr, Module},
@@ -27,16 +27,10 @@ fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     let Shape::Array(shape) = &first.shape else { return warning.to_owned() };
     text.push_str(&format!("`{}`, {shape}, for a while", base_name(first)));
     let mut places: Vec<String> = vec![];
-    for instr in &hit {
-        for assigned in assigned(instr, plan) {
-            for split in assigned.splits.iter().filter(|split| !split.axes.is_empty()) {
-                let Some(place) = &split.place else { continue };
-                let place = format!("\n  {}: {} = {}", line(place), split.dim, split.axes.join(" x "));
-                if !places.contains(&place) {
-                    places.push(place);
-                }
-            }
-        }
+    let splits = hit.iter().flat_map(|instr| assigned(instr, plan)).flat_map(|assigned| assigned.splits);
+    for Split { dim, axes, place, .. } in splits.filter(|split| !split.axes.is_empty()) {
+        let decided = place.map(|place| format!("\n  {}: {dim} = {}", line(&place), axes.join(" x ")));
+        places.extend(decided.filter(|decided| !places.contains(decided)));
     }
     text.push_str(&places.concat());
     text
@@ -56,9 +50,8 @@ impl<'w> Change<'w> {
             return None;
         }
         let (_, rest) = warning.split_once("from sharding ")?;
-        let (from, rest) = rest.split_once(" to {")?;
-        let (to, rest) = rest.split_once('}')?;
-        let to = &warning[warning.len() - rest.len() - to.len() - 2..warning.len() - rest.len()];
+        let (from, rest) = rest.split_once(" to ")?;
+        let (to, rest) = rest.split_at(rest.find('}')? + 1);
         let origin = rest.split_once("op_name=\"").and_then(|(_, name)| Some(name.split_once('"')?.0));
         Some(Self { from, to, origin })
     }
