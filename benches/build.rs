@@ -9,7 +9,7 @@ use hloom::{
     hlo::{proto, text},
     mesh,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Program, StepSpec, Workload, build, tensors},
+    step::{Packing, Program, StepSpec, Workload, build, tensors},
     templates::Templates,
 };
 
@@ -21,7 +21,10 @@ fn adapted(name: &str) -> (Config, LoraPlan) {
 }
 
 fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a Templates) -> StepSpec<'a> {
-    StepSpec::new(Workload { config, lora, dtype: DType::BF16, batch: 8, seq: 2048 }, templates)
+    StepSpec::new(
+        Workload { config, lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off },
+        templates,
+    )
 }
 
 /// Graph, backward pass, optimizer, verification, encoding.

@@ -12,7 +12,7 @@ use hloom::{
     model::LoraSpec,
     pjrt::testing::{CpuBuild, cpu_plugin, package_file},
     runtime::{Devices, Engine},
-    step::{StepSpec, Workload},
+    step::{Packing, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer},
 };
@@ -30,7 +30,14 @@ fn main() {
         .expect("eight devices have a mesh");
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
-    let workload = Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch: 8, seq: 128 };
+    let workload = Workload {
+        config: &model.config,
+        lora: &lora,
+        dtype: DType::F32,
+        batch: 8,
+        seq: 128,
+        packing: Packing::Off,
+    };
     let plan = devices.plan(workload).expect("the mesh config fits the model");
     let templates = Templates::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };

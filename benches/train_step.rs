@@ -12,7 +12,7 @@ use hloom::{
         testing::{CpuBuild, cpu_plugin, package_file},
     },
     runtime::Engine,
-    step::{Program, StepSpec, Workload},
+    step::{Packing, Program, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors},
 };
@@ -22,7 +22,8 @@ fn train_step(criterion: &mut Criterion) {
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
     let templates = Templates::embedded();
-    let workload = Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq };
+    let workload =
+        Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
     let spec = StepSpec::new(workload, &templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).expect("the CPU is there");
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).expect("the weights load");

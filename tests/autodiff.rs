@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use cases::{Case, cases};
 use hloom::{
-    autodiff::backward,
+    autodiff::{Keep, backward},
     base::{ArrayShape, DType, Findings, Literal, Shape},
     hlo::{
         Attrs, Builder, CompId, Computation, CustomCall, InstrId, ModuleBuilder, Opcode, ScatterDims, Value,
@@ -105,10 +105,10 @@ impl Primal {
         (0..self.arguments.len()).filter(float).collect()
     }
 
-    /// Results and gradients at the arguments and anywhere near them, where the values `saved` are handed over.
-    fn checked<'c>(self, name: &str, cpu: &'c Cpu, saved: &[InstrId]) -> Checked<'c> {
+    /// Results and gradients at the arguments and anywhere near them.
+    fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: Keep) -> Checked<'c> {
         let wrt = self.differentiable();
-        let gradient = backward(&self.module, self.id, &wrt, saved);
+        let gradient = backward(&self.module, self.id, &wrt, keep);
         let gradient = gradient.unwrap_or_else(|error| panic!("{name}: {error}"));
         let computation = self.computation();
         let Self { module, arguments, .. } = self;
@@ -131,9 +131,9 @@ impl Primal {
                     (root.elements(), b.tuple(&parts))
                 }
             };
-            let passed = computation.parameters();
-            let passed: Vec<_> = passed.iter().chain(saved).map(|id| values[id.index()]).collect();
-            let gradients = b.call(gradient, &[&passed[..], &[cotangent]].concat());
+            let values = |ids: &[InstrId]| ids.iter().map(|id| values[id.index()]).collect::<Vec<_>>();
+            let (passed, kept) = (values(&computation.parameters()), values(&gradient.kept));
+            let gradients = b.call(gradient.computation, &[&passed[..], &[cotangent], &kept].concat());
             b.tuple(&[results, gradients.elements()].concat())
         });
         let entry = entry.unwrap_or_else(|findings| panic!("{name}: {findings}"));
@@ -241,7 +241,7 @@ fn every_rule_agrees_with_difference_quotients() {
         let primal = Primal::new(&name, define);
         let has = |id: usize| primal.module.get(CompId::new(id)).instrs.iter().any(|i| i.opcode == opcode);
         assert!((0..=primal.id.index()).any(has), "{name}: does not use {opcode}");
-        primal.checked(&name, &cpu, &[]).check(&name);
+        primal.checked(&name, &cpu, Keep::Nothing).check(&name);
     }
 }
 
@@ -249,7 +249,7 @@ fn every_rule_agrees_with_difference_quotients() {
 #[track_caller]
 fn gradients(define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) -> Vec<Vec<f64>> {
     let cpu = Cpu::start(CpuBuild::Pinned);
-    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, &[]);
+    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, Keep::Nothing);
     let ones = |literal: &Literal| {
         let shape = literal.shape().clone();
         Literal::from_f64s(shape.clone(), vec![1.0; shape.elements()])
@@ -342,7 +342,8 @@ fn layers<'b>(i: &Inputs<'b>) -> Value<'b> {
 fn a_frozen_parameter_gets_no_instruction() {
     let primal = Primal::new("frozen", layers);
     let dots = |wrt: &[usize]| {
-        let backward = primal.module.get(backward(&primal.module, primal.id, wrt, &[]).unwrap());
+        let backward =
+            primal.module.get(backward(&primal.module, primal.id, wrt, Keep::Nothing).unwrap().computation);
         backward.instrs.iter().filter(|instr| instr.opcode == Opcode::Dot).count()
     };
     // The first layer is computed again with two dots, which is all that the last weight needs besides its own.
@@ -354,23 +355,36 @@ fn a_frozen_parameter_gets_no_instruction() {
 }
 
 #[test]
-fn saved_values_are_used_and_give_the_same() {
+fn kept_values_are_used_and_give_the_same() {
     let cpu = Cpu::start(CpuBuild::Pinned);
     let primal = || Primal::new("layers", layers);
-    let tanh = primal().computation().iter().find(|(_, instr)| instr.opcode == Opcode::Tanh).unwrap().0;
-    let saving = primal();
-    let id = backward(&saving.module, saving.id, &[4], &[tanh]).unwrap();
-    let dots = saving.module.get(id).instrs.iter().filter(|instr| instr.opcode == Opcode::Dot).count();
-    assert_eq!(dots, 1);
-    let again = primal().checked("layers", &cpu, &[]);
-    let saved = primal().checked("layers", &cpu, &[tanh]);
-    assert_eq!(again.at(&again.arguments), saved.at(&saved.arguments));
+    let found = |keep: Keep| {
+        let keeping = primal();
+        let backward = backward(&keeping.module, keeping.id, &[3, 4], keep).unwrap();
+        let kept = backward.kept.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
+        let count = |opcode: Opcode| {
+            let instrs = keeping.module.get(backward.computation).instrs;
+            instrs.iter().filter(|instr| instr.opcode == opcode).count()
+        };
+        let kept: Vec<Opcode> = kept;
+        (kept, count(Opcode::Dot), count(Opcode::Tanh))
+    };
+    assert_eq!(found(Keep::Nothing), (vec![], 6, 1));
+    assert_eq!(found(Keep::Dots), (vec![Opcode::Dot, Opcode::Dot], 4, 1));
+    assert_eq!(found(Keep::Everything), (vec![Opcode::Tanh], 4, 0));
+    let gradients = |keep: Keep| {
+        let checked = primal().checked("layers", &cpu, keep);
+        checked.at(&checked.arguments)
+    };
+    for keep in [Keep::Dots, Keep::Everything] {
+        assert_eq!(gradients(keep), gradients(Keep::Nothing), "{keep:?}");
+    }
 }
 
 #[track_caller]
 fn no_rule(expected: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) {
     let primal = Primal::new("f", define);
-    let error = backward(&primal.module, primal.id, &primal.differentiable(), &[]).unwrap_err();
+    let error = backward(&primal.module, primal.id, &primal.differentiable(), Keep::Nothing).unwrap_err();
     assert_eq!(error.to_string(), expected);
     let hint = "put it into a computation of its own and give that one a gradient";
     assert_eq!(error.hint().as_deref(), Some(hint));
@@ -440,12 +454,11 @@ fn what_has_no_rule_is_named() {
 struct Move {
     kind: usize,
     back: [usize; 2],
-    saved: bool,
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let one = (0..10_usize, 0..4_usize, 0..4_usize, any::<bool>());
-    vec(one.prop_map(|(kind, first, second, saved)| Move { kind, back: [first, second], saved }), 1..14)
+    let one = (0..10_usize, 0..4_usize, 0..4_usize);
+    vec(one.prop_map(|(kind, first, second)| Move { kind, back: [first, second] }), 1..14)
 }
 
 /// Smooth everywhere, and small for small operands.
@@ -468,21 +481,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_computations_agree_with_difference_quotients(moves in moves()) {
-        let mut saved = Vec::new();
+    fn random_computations_agree_with_difference_quotients(
+        moves in moves(),
+        keep in prop_oneof![Just(Keep::Nothing), Just(Keep::Dots), Just(Keep::Everything)],
+    ) {
         let primal = Primal::new("random", |i| {
             let mut values = vec![i.any(&[3, 3]), i.any(&[3, 3])];
-            for Move { kind, back, saved: keep } in &moves {
+            for Move { kind, back } in &moves {
                 let operand = |back: usize| values[values.len() - 1 - back.min(values.len() - 1)];
-                let value = apply(*kind, operand(back[0]), operand(back[1]));
-                if *keep {
-                    saved.push(value.id());
-                }
-                values.push(value);
+                values.push(apply(*kind, operand(back[0]), operand(back[1])));
             }
             values[values.len() - 1]
         });
         let cpu = Cpu::start(CpuBuild::Pinned);
-        primal.checked("random", &cpu, &saved).check("random");
+        primal.checked("random", &cpu, keep).check("random");
     }
 }

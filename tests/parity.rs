@@ -1,12 +1,14 @@
 //! Golden values from transformers and PEFT, on the CPU plugins, on one device and on meshes of several.
 
-use std::path::Path;
+use std::{num::NonZeroUsize, path::Path};
 
 use hloom::{
     base::DType,
     mesh,
+    model::nn::Attention,
     pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
+    step::{Method, Remat, Workload},
     templates::Templates,
     train::{
         Model, TrainError,
@@ -14,9 +16,28 @@ use hloom::{
     },
 };
 
+/// Blocks and chunks that do not divide the 96 positions of a case.
+fn lean(remat: Remat) -> Method {
+    Method {
+        attention: Attention::Blocks(20),
+        loss_chunk: NonZeroUsize::new(13),
+        remat,
+        ..Method::for_length(96)
+    }
+}
+
+/// With the input of every so many layers.
+fn grouped(remat: Remat, layers: usize) -> Method {
+    Method { remat_every: NonZeroUsize::new(layers), ..lean(remat) }
+}
+
+fn usual() -> Method {
+    Method::for_length(96)
+}
+
 /// The golden case on the devices of a mesh config, a file of `mesh-configs/` or the text of one.
 #[track_caller]
-fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>) {
+fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, method: Method) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
@@ -28,7 +49,8 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>) {
     });
     let devices = Devices::new(None, loaded).unwrap();
     let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
-    let found = compare(&model, case, engine, &devices, DType::F32, &Templates::embedded());
+    let method = |_: Workload<'_>| Ok(method);
+    let found = compare(&model, case, engine, &devices, DType::F32, method, &Templates::embedded());
     let Comparison { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();
     assert!(rows.len() > 20 && failed.is_empty(), "{failed:#?}");
@@ -36,16 +58,16 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>) {
 }
 
 #[track_caller]
-fn check(case: &str, build: CpuBuild) {
-    check_on(case, build, None);
+fn check(case: &str, build: CpuBuild, method: Method) {
+    check_on(case, build, None, method);
 }
 
 /// The golden case on eight devices, under one of the partitioners.
 #[track_caller]
-fn check_sharded(case: &str, mesh: &str, partitioner: &str) {
+fn check_sharded(case: &str, mesh: &str, partitioner: &str, method: Method) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs").join(mesh);
     let text = format!("extends = \"{}\"\n[partitioner]\nkind = \"{partitioner}\"\n", file.display());
-    check_on(case, CpuBuild::Pinned, Some(&text));
+    check_on(case, CpuBuild::Pinned, Some(&text), method);
 }
 
 /// A vocabulary of 259 over as many devices, which it does not divide into.
@@ -55,57 +77,73 @@ fn check_padded(devices: usize, partitioner: &str) {
         "[mesh]\ntensor = {devices}\n[store]\nvocab = \"tensor\"\n[compute]\nvocab = \"tensor\"\n\
          [policy]\nindivisible = \"pad\"\n[partitioner]\nkind = \"{partitioner}\"\n"
     );
-    check_on("llama32-tied", CpuBuild::Pinned, Some(&text));
+    check_on("llama32-tied", CpuBuild::Pinned, Some(&text), lean(Remat::Full));
 }
 
 #[test]
 fn llama31() {
-    check("llama31", CpuBuild::Pinned);
+    check("llama31", CpuBuild::Pinned, usual());
 }
 
 #[test]
-fn llama32_tied() {
-    check("llama32-tied", CpuBuild::Pinned);
+fn llama31_in_blocks() {
+    check("llama31", CpuBuild::Pinned, lean(Remat::Full));
 }
 
 #[test]
-fn plain_rslora() {
-    check("plain-rslora", CpuBuild::Pinned);
+fn llama32_tied_keeping_products() {
+    check("llama32-tied", CpuBuild::Pinned, Method { remat: Remat::Dots, ..usual() });
+}
+
+#[test]
+fn plain_rslora_keeping_all() {
+    check("plain-rslora", CpuBuild::Pinned, lean(Remat::None));
+}
+
+#[test]
+fn plain_rslora_in_groups_of_layers() {
+    check("plain-rslora", CpuBuild::Pinned, grouped(Remat::Dots, 2));
+}
+
+#[test]
+fn llama31_in_micro_batches() {
+    let micro_batches = NonZeroUsize::new(2).unwrap();
+    check("llama31", CpuBuild::Pinned, Method { micro_batches, ..grouped(Remat::Full, 1) });
 }
 
 #[test]
 fn llama31_on_the_oldest_plugin() {
-    check("llama31", CpuBuild::Api081);
+    check("llama31", CpuBuild::Api081, lean(Remat::None));
 }
 
 #[test]
 fn llama31_on_fsdp8() {
-    check_sharded("llama31", "fsdp8.toml", "gspmd");
+    check_sharded("llama31", "fsdp8.toml", "gspmd", lean(Remat::Full));
 }
 
 #[test]
 fn llama32_tied_on_fsdp8_with_shardy() {
-    check_sharded("llama32-tied", "fsdp8.toml", "shardy");
+    check_sharded("llama32-tied", "fsdp8.toml", "shardy", grouped(Remat::None, 1));
 }
 
 #[test]
 fn plain_rslora_on_fsdp4_tensor2() {
-    check_sharded("plain-rslora", "fsdp4-tensor2.toml", "gspmd");
+    check_sharded("plain-rslora", "fsdp4-tensor2.toml", "gspmd", grouped(Remat::Dots, 2));
 }
 
 #[test]
 fn llama31_on_fsdp4_tensor2_with_shardy() {
-    check_sharded("llama31", "fsdp4-tensor2.toml", "shardy");
+    check_sharded("llama31", "fsdp4-tensor2.toml", "shardy", lean(Remat::Dots));
 }
 
 #[test]
 fn llama32_tied_on_data2_fsdp2_tensor2() {
-    check_sharded("llama32-tied", "data2-fsdp2-tensor2.toml", "gspmd");
+    check_sharded("llama32-tied", "data2-fsdp2-tensor2.toml", "gspmd", lean(Remat::None));
 }
 
 #[test]
 fn plain_rslora_on_data2_fsdp2_tensor2_with_shardy() {
-    check_sharded("plain-rslora", "data2-fsdp2-tensor2.toml", "shardy");
+    check_sharded("plain-rslora", "data2-fsdp2-tensor2.toml", "shardy", usual());
 }
 
 #[test]
@@ -121,5 +159,6 @@ fn an_odd_vocabulary_over_four_with_shardy() {
 #[test]
 fn llama31_on_fsdp8_on_the_oldest_plugin() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
-    check_on("llama31", CpuBuild::Api081, Some(&std::fs::read_to_string(file).unwrap()));
+    let text = std::fs::read_to_string(file).unwrap();
+    check_on("llama31", CpuBuild::Api081, Some(&text), lean(Remat::Full));
 }

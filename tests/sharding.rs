@@ -10,7 +10,7 @@ use hloom::{
     model::{LoraSpec, Param, base_params},
     pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
-    step::{Role, Slot, StepProgram, StepSpec, Workload},
+    step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors},
 };
@@ -38,6 +38,7 @@ fn on<T>(devices: &Devices, model: &Model, look: impl FnOnce(&Trainer<'_>, Optio
         dtype: DType::F32,
         batch: devices.batch_parts(),
         seq: 16,
+        packing: Packing::Off,
     };
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
     let templates = Templates::embedded();
@@ -136,7 +137,14 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     );
     let model = model();
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
-    let workload = Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch: 4, seq: 16 };
+    let workload = Workload {
+        config: &model.config,
+        lora: &lora,
+        dtype: DType::F32,
+        batch: 4,
+        seq: 16,
+        packing: Packing::Off,
+    };
     let plan = devices.plan(workload).unwrap().unwrap();
     let dims = [Dim::Batch, Dim::Seq, Dim::Embed];
     let module = ModuleBuilder::new();

@@ -12,7 +12,7 @@ use hloom::{
         testing::{CpuBuild, cpu_plugin, package_file},
     },
     runtime::Engine,
-    step::{StepSpec, Workload},
+    step::{Packing, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors, run::stop_ids},
     weights::{Adapter, write_adapter},
@@ -70,7 +70,14 @@ fn passages_and_chats_are_what_transformers_says() {
 
 /// The model with adapters that do nothing yet.
 fn trainer<'a>(model: &'a Model, lora: &'a LoraPlan, templates: &'a Templates) -> Trainer<'a> {
-    let workload = Workload { config: &model.config, lora, dtype: DType::F32, batch: 1, seq: SEQ };
+    let workload = Workload {
+        config: &model.config,
+        lora,
+        dtype: DType::F32,
+        batch: 1,
+        seq: SEQ,
+        packing: Packing::Off,
+    };
     let spec = StepSpec::new(workload, templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();

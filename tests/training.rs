@@ -12,7 +12,7 @@ use hloom::{
         testing::{CpuBuild, cpu_plugin},
     },
     runtime::Engine,
-    step::{Role, StepSpec, Workload},
+    step::{Packing, Role, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, initial_factors, peft_tensors, stack_factors},
 };
@@ -42,7 +42,14 @@ impl Fixture {
     fn trainer<'a>(&'a self, lora: &'a LoraPlan, batch: usize) -> (Trainer<'a>, Client) {
         let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
         let client = engine.client().clone();
-        let workload = Workload { config: &self.model.config, lora, dtype: DType::F32, batch, seq: SEQ };
+        let workload = Workload {
+            config: &self.model.config,
+            lora,
+            dtype: DType::F32,
+            batch,
+            seq: SEQ,
+            packing: Packing::Off,
+        };
         let spec = StepSpec::new(workload, &self.templates);
         (Trainer::new(engine, spec, &self.model.checkpoint, |_| ()).unwrap(), client)
     }

@@ -2,14 +2,17 @@
 //!
 //! [`backward`] writes, next to a computation, the one that carries a cotangent of its result back to chosen
 //! parameters. Only paths that lead from those parameters to the result get cotangents: a frozen weight costs nothing.
-//! Primal values are taken from the saved ones or computed again, each when first asked for.
+//! Primal values are taken over or computed again, as [`Keep`] says, each when first asked for.
 //!
 //! Loops are not differentiated: whoever writes a loop writes its backward loop too, from the backward computation of
 //! the body. What is better differentiated by hand is a `call` whose gradient was set in the [`ModuleBuilder`].
 
+mod keep;
 mod rules;
 
 use std::cell::RefCell;
+
+pub use keep::{Keep, forward_keeping};
 
 use crate::{
     base::{Findings, Shape},
@@ -48,11 +51,20 @@ impl AutodiffError {
     }
 }
 
+/// A computation that carries a cotangent back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backward {
+    /// Takes the parameters of the primal computation, then the cotangent of its result (of the result's shape), then
+    /// the values that are kept. Gives the tuple of the cotangents that were asked for.
+    pub computation: CompId,
+    /// The values of the primal computation that it takes over.
+    pub kept: Vec<InstrId>,
+}
+
 /// Adds the backward computation of `primal` to the module.
 ///
-/// Its parameters are those of `primal`, then the values `saved` of `primal`, then the cotangent of the result (of the
-/// result's shape). It returns the tuple of the cotangents of the parameters numbered in `wrt`, in that order; a
-/// parameter that the result does not depend on has zeros.
+/// It gives the cotangents of the parameters numbered in `wrt`, in that order; a parameter that the result does not depend
+/// on has zeros.
 ///
 /// # Errors
 /// If the way leads through an operation without a derivative.
@@ -63,22 +75,25 @@ pub fn backward(
     module: &ModuleBuilder,
     primal: CompId,
     wrt: &[usize],
-    saved: &[InstrId],
-) -> Result<CompId, AutodiffError> {
+    keep: Keep,
+) -> Result<Backward, AutodiffError> {
     let primal = module.get(primal);
     let parameters = primal.parameters();
     let wrt: Vec<InstrId> = wrt.iter().map(|&number| parameters[number]).collect();
     let active = active(&primal, &wrt);
-    module.try_define(&format!("{}.backward", primal.name), |b| {
-        let tape = Tape::new(b, &primal, saved);
+    let mut kept = Vec::new();
+    let computation = module.try_define(&format!("{}.backward", primal.name), |b| {
+        let tape = Tape::new(b, &primal, keep);
         let cotangent = b.parameter("cotangent", primal.result().clone());
         let found = tape.pull_back(cotangent, &active)?;
+        kept = tape.kept.into_inner();
         let results: Vec<Value<'_>> = wrt
             .iter()
             .map(|&id| found[id.index()].unwrap_or_else(|| zeros(b, &primal.instr(id).shape)))
             .collect();
-        Ok(b.tuple(&results))
-    })
+        Ok::<_, AutodiffError>(b.tuple(&results))
+    })?;
+    Ok(Backward { computation, kept })
 }
 
 /// Which instructions depend on `wrt` through values that can have a derivative.
@@ -119,21 +134,22 @@ fn sum<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
     }
 }
 
-/// The primal computation as the backward one sees it: values known already, or computed again on demand.
+/// The primal computation as the backward one sees it: values taken over, or computed again on demand.
 struct Tape<'b> {
     b: &'b Builder<'b>,
     primal: &'b Computation,
+    keep: Keep,
     values: RefCell<Vec<Option<Value<'b>>>>,
+    kept: RefCell<Vec<InstrId>>,
 }
 
 impl<'b> Tape<'b> {
-    fn new(b: &'b Builder<'b>, primal: &'b Computation, saved: &[InstrId]) -> Self {
+    fn new(b: &'b Builder<'b>, primal: &'b Computation, keep: Keep) -> Self {
         let mut values = vec![None; primal.instrs.len()];
-        for id in primal.parameters().iter().chain(saved) {
-            let instr = primal.instr(*id);
-            values[id.index()] = Some(b.parameter(base_name(instr), instr.shape.clone()));
+        for id in primal.parameters() {
+            values[id.index()] = Some(parameter_like(b, primal.instr(id)));
         }
-        Self { b, primal, values: RefCell::new(values) }
+        Self { b, primal, keep, values: RefCell::new(values), kept: RefCell::default() }
     }
 
     /// The primal value of `id`.
@@ -142,6 +158,10 @@ impl<'b> Tape<'b> {
         let mut pending = vec![id];
         while let Some(&next) = pending.last() {
             let instr = self.primal.instr(next);
+            if values[next.index()].is_none() && self.keep.keeps(self.b.module(), instr) {
+                values[next.index()] = Some(parameter_like(self.b, instr));
+                self.kept.borrow_mut().push(next);
+            }
             let missing = instr.operands.iter().copied().find(|operand| values[operand.index()].is_none());
             match (values[next.index()], missing) {
                 (Some(value), _) if next == id => return value,
@@ -197,6 +217,11 @@ impl<'b> Tape<'b> {
         let computation = self.primal.name.clone();
         AutodiffError::NoRule { computation, instr: instr.name.clone(), opcode: instr.opcode, why }
     }
+}
+
+/// A parameter of the backward computation for a value of the primal one.
+fn parameter_like<'b>(b: &'b Builder<'b>, instr: &Instr) -> Value<'b> {
+    b.parameter(base_name(instr), instr.shape.clone())
 }
 
 /// The value with the annotations of the instruction that it repeats.

@@ -19,11 +19,13 @@ pub enum Use {
     },
     /// Those for what is computed.
     Compute,
-    /// For what is looked up in a parameter at rest: a dimension that the parameter is split along stays so, the others
-    /// are split as computation splits them, as far as axes are left.
-    Lookup {
+    /// For what is computed with a parameter where it lies: the dimension `dim` is split as that of the parameter at rest,
+    /// the others as in computation, as far as axes are left. What moves between devices is then not the parameter.
+    Along {
         /// The parameter.
         param: String,
+        /// Its dimension.
+        dim: Dim,
     },
 }
 
@@ -38,9 +40,20 @@ impl Tag {
         Self { dims: dims.into(), used: Use::Store { param: param.into() } }
     }
 
+    /// A value computed with the parameter `param` where its dimension `dim` lies.
+    pub fn along(dims: impl Into<Vec<Dim>>, param: impl Into<String>, dim: Dim) -> Self {
+        Self { dims: dims.into(), used: Use::Along { param: param.into(), dim } }
+    }
+
     /// An entry along the first dimension, without that dimension.
     pub fn entry(&self) -> Self {
         Self { dims: self.dims.iter().skip(1).copied().collect(), used: self.used.clone() }
+    }
+
+    /// A stack of such values, with the layers as its first dimension.
+    pub fn stacked(&self) -> Self {
+        let dims = [Dim::Layers].into_iter().chain(self.dims.iter().copied());
+        Self { dims: dims.collect(), used: self.used.clone() }
     }
 
     /// The same dimensions where they are computed with.

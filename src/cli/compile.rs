@@ -12,7 +12,7 @@ use super::{
     progress::Reporter,
     render,
     resources::{Resources, templates},
-    settings::Settings,
+    settings::{MethodArgs, OptimizerArgs, Settings},
     words::Word,
     workload::{OwnedWorkload, WorkloadArgs, load_mesh},
     write_json, wrong,
@@ -55,6 +55,8 @@ pub struct Compile {
     #[arg(long, value_name = "F.toml")]
     mesh: Option<PathBuf>,
     #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
     optimizer: OptimizerArgs,
     /// The folder of the bundle; a bundle that is there already is replaced
     #[arg(long, value_name = "DIR")]
@@ -75,26 +77,6 @@ pub struct Compile {
     output: Output,
 }
 
-/// What the module holds of the optimizer.
-#[derive(clap::Args, Debug)]
-struct OptimizerArgs {
-    /// Decay of the adapters [default: 0]
-    #[arg(long, value_name = "X")]
-    weight_decay: Option<f64>,
-    /// Decay of the mean of gradients [default: 0.9]
-    #[arg(long, value_name = "X")]
-    beta1: Option<f64>,
-    /// Decay of the mean of squared gradients [default: 0.999]
-    #[arg(long, value_name = "X")]
-    beta2: Option<f64>,
-    /// Keeps the quotient finite [default: 1e-8]
-    #[arg(long, value_name = "X")]
-    eps: Option<f64>,
-    /// The largest norm of the gradients; `inf` clips nothing [default: 1]
-    #[arg(long, value_name = "X")]
-    max_grad_norm: Option<f64>,
-}
-
 /// What became of a target.
 struct Outcome {
     build: Build,
@@ -109,8 +91,7 @@ impl Compile {
         let loaded = self.mesh.as_deref().map(load_mesh).transpose()?;
         let mesh_text = loaded.as_ref().map(|loaded| loaded.config.to_string());
         let devices = self.devices(loaded)?;
-        let OptimizerArgs { weight_decay, beta1, beta2, eps, max_grad_norm } = self.optimizer;
-        let settings = Settings { weight_decay, beta1, beta2, eps, max_grad_norm, ..Settings::default() };
+        let settings = Settings::from(self.optimizer).or(self.method.into());
         let (optimizer, max_grad_norm) = (plan::optimizer(&settings)?, plan::max_grad_norm(&settings)?);
         let templates = templates(self.templates.as_deref())?;
         let (model, parts) = (self.workload.model.clone(), devices[0].batch_parts());
@@ -118,6 +99,7 @@ impl Compile {
         let mesh = devices[0].plan(workload.borrow())?;
         let spec = StepSpec {
             workload: workload.borrow(),
+            method: plan::method(&settings, workload.shape, parts)?,
             optimizer,
             max_grad_norm,
             templates: &templates,

@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Stream,
+    Answer, Env, Failure, Stream, plan,
     resources::templates,
+    settings::MethodArgs,
     workload::{TargetArg, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
@@ -24,6 +25,8 @@ use crate::{
 pub struct Dump {
     #[command(flatten)]
     workload: WorkloadArgs,
+    #[command(flatten)]
+    method: MethodArgs,
     #[command(flatten)]
     target: TargetArg,
     /// A mesh config, whose shardings the module then has
@@ -130,9 +133,11 @@ impl Dump {
     }
 
     fn module(self, stage: Stage) -> Result<Verified, TrainError> {
-        let Self { workload, target, mesh, program, templates: folder, .. } = self;
+        let Self { workload, method, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let workload = workload.resolve(loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded)))?;
+        let parts = loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded));
+        let workload = workload.resolve(parts)?;
+        let method = plan::method(&method.into(), workload.shape, parts)?;
         let workload = workload.borrow();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());
@@ -140,7 +145,7 @@ impl Dump {
         };
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref())?;
-        let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
+        let spec = StepSpec { method, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
         Ok(step::build(&spec, program.into())?.module)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
-    step::{StepSpec, Workload},
+    step::{Method, Packing, StepSpec, Workload},
     train::{Trainer, generate, open_adapter, run::stop_ids},
     weights::read_adapter,
 };
@@ -71,12 +71,14 @@ impl Generate {
             None => (LoraPlan::none(config), Default::default()),
         };
 
-        let workload = Workload { config, lora: &plan, dtype: device.dtype(), batch: 1, seq };
+        let (dtype, packing) = (device.dtype(), Packing::Off);
+        let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
         // A single sequence is not split, whatever the mesh does with batches.
         let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &mut reporter)?;
         let spec = StepSpec {
             workload,
+            method: Method::for_length(seq),
             optimizer: AdamW::default(),
             max_grad_norm: f64::INFINITY,
             templates: &templates,

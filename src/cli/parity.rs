@@ -3,14 +3,16 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output,
+    Answer, Env, Failure, Output, plan,
     progress::Reporter,
     render,
     resources::{DeviceArgs, NamedModel},
+    settings::{MethodArgs, Settings},
     write_json, wrong,
 };
 use crate::{
     runtime::Engine,
+    step::Workload,
     train::parity::{self, Case, Comparison, Row},
 };
 
@@ -29,6 +31,8 @@ pub struct Parity {
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
     #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
     output: Output,
@@ -36,7 +40,8 @@ pub struct Parity {
 
 impl Parity {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, expected, device, output } = self;
+        let Self { model, adapter, expected, method, device, output } = self;
+        let settings = Settings::from(method);
         let beside = PathBuf::from(&model);
         let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
         let Some(adapter) = adapter else {
@@ -51,9 +56,12 @@ impl Parity {
 
         reporter.phase("comparing");
         let case = Case { adapter: &adapter, expected: &expected };
+        let method = |Workload { batch, seq, .. }: Workload<'_>| {
+            plan::method(&settings, plan::Shape { batch, seq }, devices.batch_parts())
+        };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
         let Comparison { mut rows, warnings } =
-            parity::compare(&model, case, engine, &devices, device.dtype(), &templates)?;
+            parity::compare(&model, case, engine, &devices, device.dtype(), method, &templates)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 

@@ -1,22 +1,24 @@
 //! From settings to a run: the defaults, and what is not possible.
 
 use std::{
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use super::{
     settings::{Ordered, Settings},
-    words::Word,
+    words::{AttentionKind, Word},
     workload::load_mesh,
 };
 use crate::{
     base::{DType, Finding, Findings},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
-    model::{Config, LoraPlan, LoraSpec, Scaling, Targets},
+    model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
     pjrt::targets::{GpuMemory, Target},
     runtime::{Devices, DevicesError},
+    step::Method,
     train::{
         TrainError, checkpoint,
         run::{RunConfig, RunData, Start},
@@ -103,6 +105,7 @@ pub fn run_config(
         schedule,
         lora: lora(settings),
         dtype: dtype(settings.dtype.as_ref()),
+        method: method(settings, Shape { batch, seq }, batch_parts)?,
         optimizer: optimizer(settings)?,
         max_grad_norm: max_grad_norm(settings)?,
         seed: settings.seed.unwrap_or_default(),
@@ -155,6 +158,44 @@ pub fn shape(settings: &Settings, used_for: Use, batch_parts: usize) -> Result<S
         ));
     }
     Ok(Shape { batch, seq })
+}
+
+/// How a step of these sizes is computed, on a mesh that splits a batch into `batch_parts`.
+///
+/// # Errors
+/// If the batch cannot be taken apart as asked.
+pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<Method, TrainError> {
+    let Shape { batch, seq } = shape;
+    let usual = Method::for_length(seq);
+    let block = || settings.attention_block.map_or(Attention::BLOCK, NonZeroUsize::get);
+    let attention = match (&settings.attention, settings.attention_block) {
+        (Some(Word(AttentionKind::Dense)), Some(_)) => {
+            return Err(TrainError::Setting {
+                setting: "--attention-block",
+                problem: "expected --attention blocks with it, found dense".into(),
+                hint: None,
+            });
+        }
+        (Some(Word(AttentionKind::Dense)), None) => Attention::Dense,
+        (Some(Word(AttentionKind::Blocks)), _) | (None, Some(_)) => Attention::Blocks(block()),
+        (None, None) => usual.attention,
+    };
+    let micro_batches = settings.micro_batches.unwrap_or(usual.micro_batches);
+    if !batch.is_multiple_of(micro_batches.get().saturating_mul(batch_parts)) {
+        let split = if batch_parts > 1 { format!(" of whole {batch_parts} rows") } else { String::new() };
+        return Err(TrainError::Setting {
+            setting: "--micro-batches",
+            problem: format!("a batch of {batch} cannot be taken apart into {micro_batches}{split}"),
+            hint: Some(format!("for example --batch {}", micro_batches.get().saturating_mul(batch_parts))),
+        });
+    }
+    Ok(Method {
+        attention,
+        loss_chunk: settings.loss_chunk,
+        remat: settings.remat.as_ref().map_or(usual.remat, |word| word.0),
+        remat_every: settings.remat_every,
+        micro_batches,
+    })
 }
 
 /// What is adapted, and how.

@@ -1,150 +1,205 @@
 //! The settings of a run, as flags and as a file say them.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, num::NonZeroUsize, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::words::Word;
-use crate::{base::DType, model::Targets, optim::ScheduleKind, pjrt::targets::Target};
+use super::words::{AttentionKind, Word};
+use crate::{base::DType, model::Targets, optim::ScheduleKind, pjrt::targets::Target, step::Remat};
 
-/// Defines the settings once: as flags, as the keys of a run file, and with a way to merge the two.
+/// Defines the settings once: as flags, as the keys of a run file, with a way to merge the two, and each group of them as
+/// flags of its own, for the commands that take only these.
 macro_rules! settings {
-    ($( $(#[$attribute:meta])* $name:ident: $type:ty, )*) => {
+    (
+        struct Settings { $( $(#[$attribute:meta])* $name:ident: $type:ty, )* }
+        $(
+            $(#[$of_group:meta])*
+            struct $group:ident { $( $(#[$of_member:meta])* $member:ident: $of:ty, )* }
+        )*
+    ) => {
         /// What a run can be told; what is left out has a default.
         #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Settings {
             $( $(#[$attribute])* pub $name: Option<$type>, )*
+            $( $( $(#[$of_member])* pub $member: Option<$of>, )* )*
         }
 
         impl Settings {
             /// These settings, and those of `other` where these say nothing.
             pub fn or(self, other: Self) -> Self {
-                Self { $( $name: self.$name.or(other.$name), )* }
+                Self {
+                    $( $name: self.$name.or(other.$name), )*
+                    $( $( $member: self.$member.or(other.$member), )* )*
+                }
             }
         }
+
+        $(
+            $(#[$of_group])*
+            #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+            pub struct $group {
+                $( $(#[$of_member])* $member: Option<$of>, )*
+            }
+
+            impl From<$group> for Settings {
+                fn from($group { $( $member, )* }: $group) -> Self {
+                    Self { $( $member, )* ..Self::default() }
+                }
+            }
+        )*
     };
 }
 
 settings! {
-    /// A Hugging Face folder, a GGUF file, or `smollm2-135m`, which hloom fetches [default: smollm2-135m]
-    #[arg(long, value_name = "NAME|DIR", help_heading = "Model and data")]
-    model: String,
-    /// Rows to learn from, one JSON object a line [default: the quick start's conversations]
-    #[arg(long, value_name = "F.jsonl", help_heading = "Model and data")]
-    data: PathBuf,
-    /// Rows kept from training to measure on; 0 for none [default: the last 16 of the quick start; of --data a
-    /// twentieth, at most 64, chosen with the seed]
-    #[arg(long, value_name = "N", help_heading = "Model and data")]
-    held_out: usize,
-    /// A question whose answer is shown before and after training [default: one for the quick start, else none]
-    #[arg(long, value_name = "TEXT", help_heading = "Model and data")]
-    question: String,
+    struct Settings {
+        /// A Hugging Face folder, a GGUF file, or `smollm2-135m`, which hloom fetches [default: smollm2-135m]
+        #[arg(long, value_name = "NAME|DIR", help_heading = "Model and data")]
+        model: String,
+        /// Rows to learn from, one JSON object a line [default: the quick start's conversations]
+        #[arg(long, value_name = "F.jsonl", help_heading = "Model and data")]
+        data: PathBuf,
+        /// Rows kept from training to measure on; 0 for none [default: the last 16 of the quick start; of --data a
+        /// twentieth, at most 64, chosen with the seed]
+        #[arg(long, value_name = "N", help_heading = "Model and data")]
+        held_out: usize,
+        /// A question whose answer is shown before and after training [default: one for the quick start, else none]
+        #[arg(long, value_name = "TEXT", help_heading = "Model and data")]
+        question: String,
 
-    /// Updates [default: 60 for the quick start, else one pass over the rows]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    steps: usize,
-    /// Sequences of a batch [default: 4, or the next number that --mesh divides]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    batch: usize,
-    /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    seq: usize,
-    /// Batches whose gradients make one update [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    accumulate: usize,
-    /// The learning rate after the warm-up [default: 1e-3]
-    #[arg(long, value_name = "RATE", help_heading = "Training")]
-    lr: f64,
-    /// What the learning rate does then: cosine, linear or constant [default: cosine]
-    #[arg(long, value_name = "CURVE", help_heading = "Training")]
-    schedule: Word<ScheduleKind>,
-    /// Updates over which the learning rate rises, from zero in the first [default: 5, or a tenth of a
-    /// shorter run]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    warmup: usize,
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
-    #[arg(long, value_name = "TYPE", help_heading = "Training")]
-    dtype: Word<DType>,
-    /// Decides the order of the rows and the start of the adapters [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    seed: u64,
+        /// Updates [default: 60 for the quick start, else one pass over the rows]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        steps: usize,
+        /// Sequences of a batch [default: 4, or the next number that --mesh divides]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        batch: usize,
+        /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        seq: usize,
+        /// Batches whose gradients make one update [default: 1]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        accumulate: usize,
+        /// The learning rate after the warm-up [default: 1e-3]
+        #[arg(long, value_name = "RATE", help_heading = "Training")]
+        lr: f64,
+        /// What the learning rate does then: cosine, linear or constant [default: cosine]
+        #[arg(long, value_name = "CURVE", help_heading = "Training")]
+        schedule: Word<ScheduleKind>,
+        /// Updates over which the learning rate rises, from zero in the first [default: 5, or a tenth of a
+        /// shorter run]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        warmup: usize,
+        /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+        #[arg(long, value_name = "TYPE", help_heading = "Training")]
+        dtype: Word<DType>,
+        /// Decides the order of the rows and the start of the adapters [default: 0]
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        seed: u64,
 
-    /// The rank of the adapters [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Adapters")]
-    rank: usize,
-    /// The numerator of their scale, which is alpha / rank [default: 16]
-    #[arg(long, value_name = "X", help_heading = "Adapters")]
-    alpha: f64,
-    /// Scale by alpha / sqrt(rank) instead
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-          hide_possible_values = true, help_heading = "Adapters")]
-    rslora: bool,
-    /// Which linears: names with commas between them, `all-linear`, or `re:` and a regular expression
-    /// [default: all-linear]
-    #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
-    targets: Word<Targets>,
-    /// Ranks of some modules, by regular expression; the first that matches counts.
-    #[arg(skip)]
-    rank_pattern: Ordered<usize>,
-    /// Alphas of some modules, by regular expression; the first that matches counts.
-    #[arg(skip)]
-    alpha_pattern: Ordered<f64>,
+        /// The rank of the adapters [default: 8]
+        #[arg(long, value_name = "N", help_heading = "Adapters")]
+        rank: usize,
+        /// The numerator of their scale, which is alpha / rank [default: 16]
+        #[arg(long, value_name = "X", help_heading = "Adapters")]
+        alpha: f64,
+        /// Scale by alpha / sqrt(rank) instead
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Adapters")]
+        rslora: bool,
+        /// Which linears: names with commas between them, `all-linear`, or `re:` and a regular expression
+        /// [default: all-linear]
+        #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
+        targets: Word<Targets>,
+        /// Ranks of some modules, by regular expression; the first that matches counts.
+        #[arg(skip)]
+        rank_pattern: Ordered<usize>,
+        /// Alphas of some modules, by regular expression; the first that matches counts.
+        #[arg(skip)]
+        alpha_pattern: Ordered<f64>,
 
-    /// Decay of the adapters [default: 0]
-    #[arg(long, value_name = "X", help_heading = "Optimizer")]
-    weight_decay: f64,
-    /// Decay of the mean of gradients [default: 0.9]
-    #[arg(long, value_name = "X", help_heading = "Optimizer")]
-    beta1: f64,
-    /// Decay of the mean of squared gradients [default: 0.999]
-    #[arg(long, value_name = "X", help_heading = "Optimizer")]
-    beta2: f64,
-    /// Keeps the quotient finite [default: 1e-8]
-    #[arg(long, value_name = "X", help_heading = "Optimizer")]
-    eps: f64,
-    /// The largest norm of the gradients; `inf` clips nothing [default: 1]
-    #[arg(long, value_name = "X", help_heading = "Optimizer")]
-    max_grad_norm: f64,
+        /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
+        /// devices as --mesh makes]
+        #[arg(long, value_name = "TARGET", help_heading = "Device")]
+        target: Word<Target>,
+        /// The share of a GPU's memory that is used at most, from above 0 to 1 [default: the plugin's, mostly 0.75]
+        #[arg(long, value_name = "X", help_heading = "Device")]
+        memory_fraction: f32,
+        /// Take all of that memory at the start [default: the plugin's, mostly true]
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Device")]
+        preallocate: bool,
+        /// How the tensors lie on several devices
+        #[arg(long, value_name = "F.toml", help_heading = "Device")]
+        mesh: PathBuf,
+        /// A step that `hloom compile` made: it brings its mesh, batch, adapters and optimizer
+        #[arg(long, value_name = "DIR", help_heading = "Device")]
+        bundle: PathBuf,
+        /// The PJRT plugin to use, instead of the store's
+        #[arg(long, value_name = "PATH", help_heading = "Device")]
+        plugin: PathBuf,
+        /// Fetch nothing
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Device")]
+        offline: bool,
+        /// A folder of templates that replace the built-in ones of the same name
+        #[arg(long, value_name = "DIR", help_heading = "Device")]
+        templates: PathBuf,
 
-    /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
-    /// devices as --mesh makes]
-    #[arg(long, value_name = "TARGET", help_heading = "Device")]
-    target: Word<Target>,
-    /// The share of a GPU's memory that is used at most, from above 0 to 1 [default: the plugin's, mostly 0.75]
-    #[arg(long, value_name = "X", help_heading = "Device")]
-    memory_fraction: f32,
-    /// Take all of that memory at the start [default: the plugin's, mostly true]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-          hide_possible_values = true, help_heading = "Device")]
-    preallocate: bool,
-    /// How the tensors lie on several devices
-    #[arg(long, value_name = "F.toml", help_heading = "Device")]
-    mesh: PathBuf,
-    /// A step that `hloom compile` made: it brings its mesh, batch, adapters and optimizer
-    #[arg(long, value_name = "DIR", help_heading = "Device")]
-    bundle: PathBuf,
-    /// The PJRT plugin to use, instead of the store's
-    #[arg(long, value_name = "PATH", help_heading = "Device")]
-    plugin: PathBuf,
-    /// Fetch nothing
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-          hide_possible_values = true, help_heading = "Device")]
-    offline: bool,
-    /// A folder of templates that replace the built-in ones of the same name
-    #[arg(long, value_name = "DIR", help_heading = "Device")]
-    templates: PathBuf,
+        /// Where the adapter, metrics and checkpoints go [default: the first of out, out-2, out-3 ... without an adapter]
+        #[arg(long, value_name = "DIR", help_heading = "Output")]
+        out: PathBuf,
+        /// Go on from the last checkpoint in --out
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Output")]
+        resume: bool,
+        /// Updates between two checkpoints; 0 for none but the last [default: 100]
+        #[arg(long, value_name = "N", help_heading = "Output")]
+        save_every: usize,
+    }
 
-    /// Where the adapter, metrics and checkpoints go [default: the first of out, out-2, out-3 ... without an adapter]
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    out: PathBuf,
-    /// Go on from the last checkpoint in --out
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-          hide_possible_values = true, help_heading = "Output")]
-    resume: bool,
-    /// Updates between two checkpoints; 0 for none but the last [default: 100]
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    save_every: usize,
+    /// What a step holds of the optimizer.
+    struct OptimizerArgs {
+        /// Decay of the adapters [default: 0]
+        #[arg(long, value_name = "X", help_heading = "Optimizer")]
+        weight_decay: f64,
+        /// Decay of the mean of gradients [default: 0.9]
+        #[arg(long, value_name = "X", help_heading = "Optimizer")]
+        beta1: f64,
+        /// Decay of the mean of squared gradients [default: 0.999]
+        #[arg(long, value_name = "X", help_heading = "Optimizer")]
+        beta2: f64,
+        /// Keeps the quotient finite [default: 1e-8]
+        #[arg(long, value_name = "X", help_heading = "Optimizer")]
+        eps: f64,
+        /// The largest norm of the gradients; `inf` clips nothing [default: 1]
+        #[arg(long, value_name = "X", help_heading = "Optimizer")]
+        max_grad_norm: f64,
+    }
+
+    /// How a step is computed.
+    struct MethodArgs {
+        /// How attention is computed: dense, or in blocks, which needs less memory [default: dense up to a --seq of
+        /// 1024, else blocks]
+        #[arg(long, value_name = "HOW", help_heading = "Method")]
+        attention: Word<AttentionKind>,
+        /// Queries and keys of a block of attention [default: 512]
+        #[arg(long, value_name = "N", help_heading = "Method")]
+        attention_block: NonZeroUsize,
+        /// Positions of each sequence whose logits are there at one time [default: as many as take 128 MiB of a device]
+        #[arg(long, value_name = "N", help_heading = "Method")]
+        loss_chunk: NonZeroUsize,
+        /// What the forward pass leaves for the backward one, which computes the rest again: full (only the input of
+        /// each layer), dots (the results of matrix products too), none (all that is needed), or offload (the
+        /// input of each layer, in the host's memory) [default: full]
+        #[arg(long, value_name = "POLICY", help_heading = "Method")]
+        remat: Word<Remat>,
+        /// Leave only the input of every so many layers, which then run forward once more under --remat
+        #[arg(long, value_name = "K", help_heading = "Method")]
+        remat_every: NonZeroUsize,
+        /// Parts of a batch that a step computes one after the other [default: 1]
+        #[arg(long, value_name = "N", help_heading = "Method")]
+        micro_batches: NonZeroUsize,
+    }
 }
 
 /// A table whose order counts.

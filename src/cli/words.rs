@@ -9,6 +9,7 @@ use crate::{
     model::Targets,
     optim::ScheduleKind,
     pjrt::targets::{Target, TargetError},
+    step::Remat,
 };
 
 /// A setting as users write it.
@@ -48,6 +49,35 @@ impl Spelled for DType {
             )),
         }
     }
+}
+
+/// The kinds of [`Attention`](crate::model::nn::Attention), without the size of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKind {
+    Dense,
+    Blocks,
+}
+
+impl Spelled for AttentionKind {
+    fn read(text: &str) -> Result<Self, String> {
+        one_of(text, [("dense", Self::Dense), ("blocks", Self::Blocks)])
+    }
+}
+
+impl Spelled for Remat {
+    fn read(text: &str) -> Result<Self, String> {
+        one_of(text, Self::ALL.map(|remat| (remat.name(), remat)))
+    }
+}
+
+/// The meaning of one of a few words.
+fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
+    let names = words.each_ref().map(|(name, _)| *name);
+    let found = words.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, meaning)| meaning).ok_or_else(|| {
+        let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
+        format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
+    })
 }
 
 impl Spelled for Targets {
@@ -122,6 +152,8 @@ mod tests {
         check("linear", Ok(ScheduleKind::Linear));
         check("bfloat16", Ok(DType::BF16));
         check("cpu", Ok(Target::default()));
+        check("none", Ok(Remat::None));
+        check("blocks", Ok(AttentionKind::Blocks));
         check("all-linear", Ok(Targets::AllLinear));
         check("re:.*proj", Ok(Targets::Regex(".*proj".into())));
         check("q_proj, v_proj", Ok(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
@@ -147,6 +179,11 @@ mod tests {
             Err("expected `float32` or `bfloat16`, found: float23 (did you mean `float32`?)"),
         );
         check::<DType>("int8", Err("expected `float32` or `bfloat16`, found: int8"));
+        check::<Remat>(
+            "ofload",
+            Err("expected one of full, dots, none, offload, found: ofload (did you mean `offload`?)"),
+        );
+        check::<AttentionKind>("flash", Err("expected one of dense, blocks, found: flash"));
         check::<Targets>("q_proj,", Err("expected names with commas between them, found: \"q_proj,\""));
     }
 }

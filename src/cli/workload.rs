@@ -8,7 +8,7 @@ use crate::{
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Targets},
     pjrt::targets::Target,
-    step::Workload,
+    step::{Packing, Workload},
     train::TrainError,
 };
 
@@ -44,13 +44,14 @@ pub struct OwnedWorkload {
     pub spec: LoraSpec,
     lora: LoraPlan,
     dtype: DType,
-    shape: plan::Shape,
+    /// The sizes of a batch.
+    pub shape: plan::Shape,
 }
 
 impl OwnedWorkload {
     pub fn borrow(&self) -> Workload<'_> {
         let Self { config, lora, dtype, shape: plan::Shape { batch, seq }, .. } = self;
-        Workload { config, lora, dtype: *dtype, batch: *batch, seq: *seq }
+        Workload { config, lora, dtype: *dtype, batch: *batch, seq: *seq, packing: Packing::Off }
     }
 }
 

@@ -10,6 +10,7 @@
 mod attrs;
 mod builder;
 mod infer;
+mod loops;
 mod module;
 mod opcode;
 pub mod proto;
@@ -20,12 +21,14 @@ mod testing;
 pub mod text;
 mod value;
 mod verify;
+mod windows;
 
 pub use attrs::{
     Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };
 pub use builder::{Builder, ModuleBuilder};
 pub use infer::infer;
+pub use loops::Turn;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};
 pub use sharding::{Devices, Sharding, Tiling};

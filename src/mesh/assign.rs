@@ -37,7 +37,7 @@ impl Tensor {
     /// The base parameter whose overrides hold for it.
     pub fn param(&self) -> Option<&str> {
         match &self.used {
-            Use::Store { param } | Use::Lookup { param } => Some(param),
+            Use::Store { param } | Use::Along { param, .. } => Some(param),
             Use::Compute => None,
         }
     }
@@ -143,18 +143,17 @@ impl Assigned {
 /// padded if the policy says so, else left whole.
 pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> Assigned {
     let mut splits: Vec<Split> = vec![];
-    let taken: Vec<&String> = match tensor.used {
-        Use::Lookup { .. } => {
-            tensor.dims.iter().flat_map(|&(dim, _)| rules.axes_at_rest(tensor, dim)).collect()
-        }
-        Use::Store { .. } | Use::Compute => vec![],
+    // The dimension that is computed with where it lies keeps its axes.
+    let along = match &tensor.used {
+        Use::Along { dim, .. } => Some((*dim, rules.axes_at_rest(tensor, *dim))),
+        Use::Store { .. } | Use::Compute => None,
     };
     for &(dim, size) in &tensor.dims {
         let rule = rules.find(tensor, dim);
         let mut troubles = vec![];
         let mut axes = rule.map(|rule| rule.axes.clone()).unwrap_or_default();
-        if rules.axes_at_rest(tensor, dim).is_empty() {
-            axes.retain(|axis| !taken.contains(&axis));
+        if let Some((_, kept)) = along.filter(|&(along, _)| along != dim) {
+            axes.retain(|axis| !kept.contains(axis));
         }
         axes.retain(|axis| match splits.iter().find(|outer| outer.axes.contains(axis)) {
             Some(outer) => {

@@ -43,10 +43,13 @@ impl Rules {
     pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
         let at_rest = tensor.param().and_then(|param| self.find_at_rest(param, dim));
         let in_computation = || self.compute.iter().find(|rule| rule.dim == dim);
-        match tensor.used {
+        match &tensor.used {
             Use::Store { .. } => at_rest,
             Use::Compute => in_computation(),
-            Use::Lookup { .. } => at_rest.filter(|rule| !rule.axes.is_empty()).or_else(in_computation),
+            Use::Along { dim: along, .. } if *along == dim => {
+                at_rest.filter(|rule| !rule.axes.is_empty()).or_else(in_computation)
+            }
+            Use::Along { .. } => in_computation(),
         }
     }
 

@@ -20,7 +20,7 @@ pub struct LayerValues<'b> {
     pub adapters: BTreeMap<Linear, LoraValues<'b>>,
 }
 
-/// One layer: `x [batch, seq, embed]` to the same.
+/// One layer: `x [batch, seq, embed]` to the same; `segments` as [`nn::attention`] has them.
 ///
 /// # Errors
 /// If a template is not right.
@@ -28,6 +28,7 @@ pub fn layer<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,
     table: RopeTable<'b>,
+    segments: Option<Value<'b>>,
     values: &LayerValues<'b>,
 ) -> Result<Value<'b>, TemplateError> {
     let base = |param: Param| values.base[&param];
@@ -40,7 +41,7 @@ pub fn layer<'b>(
     let h = nn::norm(scope, x, base(Param::InputNorm))?;
     let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
     let inner = |linear| nn::per_token(&features(linear, scope.config).input);
-    let mixed = nn::attention(scope, q, k, v, table)?.tagged(inner(Linear::Output));
+    let mixed = nn::attention(scope, q, k, v, table, segments)?.tagged(inner(Linear::Output));
     let x = (x + linear(Linear::Output, mixed)?).tagged(nn::residual());
 
     let h = nn::norm(scope, x, base(Param::PostAttentionNorm))?;
@@ -48,7 +49,9 @@ pub fn layer<'b>(
     Ok((x + linear(Linear::Down, gated)?).tagged(nn::residual()))
 }
 
-/// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`.
+/// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`, the parameter `param`.
+///
+/// Each device computes with the part of the vocabulary that it holds; what moves is the activations, not the matrix.
 ///
 /// # Errors
 /// If a template is not right.
@@ -57,10 +60,20 @@ pub fn logits<'b>(
     x: Value<'b>,
     final_norm: Value<'b>,
     head: Value<'b>,
+    param: &str,
 ) -> Result<Value<'b>, TemplateError> {
-    let h = nn::norm(scope, x, final_norm)?;
+    let along = Tag::along(nn::residual().dims, param, Dim::Vocab);
+    let h = nn::norm(scope, x, final_norm)?.tagged(along);
     let dims = DotDims { lhs_contracting: vec![2], rhs_contracting: vec![1], ..DotDims::default() };
-    let head = head.tagged(Tag::compute([Dim::Vocab, Dim::Embed]));
-    let logits = h.dot(head, dims).named("logits");
-    Ok(logits.tagged(Tag::compute([Dim::Batch, Dim::Seq, Dim::Vocab])))
+    Ok(h.dot(head.tagged(head_tag(param)), dims).named("logits").tagged(logits_tag(param)))
+}
+
+/// How the matrix `param` that gives logits lies where they are computed.
+pub fn head_tag(param: &str) -> Tag {
+    Tag::along([Dim::Vocab, Dim::Embed], param, Dim::Vocab)
+}
+
+/// How logits lie that the matrix `param` gave.
+pub fn logits_tag(param: &str) -> Tag {
+    Tag::along([Dim::Batch, Dim::Seq, Dim::Vocab], param, Dim::Vocab)
 }

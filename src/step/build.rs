@@ -1,17 +1,17 @@
 use std::collections::BTreeMap;
 
-use super::{Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
+use super::{Method, Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
 use crate::{
     autodiff::AutodiffError,
     base::{ArrayShape, DType, Findings},
-    hlo::{Alias, Builder, Comparison, ModuleBuilder, PadDim, Sharding, SliceDim, Value, verify},
+    hlo::{Alias, Builder, Comparison, ModuleBuilder, Sharding, Value, verify},
     mesh::{self, Plan},
     model::{
         AdapterId, Param, llama,
         nn::{self, Scope},
     },
     optim::AdamW,
-    templates::{Loom, TemplateError, Templates},
+    templates::{self, Loom, TemplateError, Templates},
 };
 
 /// What a step is built from.
@@ -19,6 +19,8 @@ use crate::{
 pub struct StepSpec<'a> {
     /// What is trained.
     pub workload: Workload<'a>,
+    /// How it is computed.
+    pub method: Method,
     /// The optimizer.
     pub optimizer: AdamW,
     /// The largest norm of the gradients; infinity clips nothing.
@@ -30,9 +32,11 @@ pub struct StepSpec<'a> {
 }
 
 impl<'a> StepSpec<'a> {
-    /// A step on a single device, with the usual optimizer, whose gradients are clipped to a norm of one.
+    /// A step on a single device, by the usual method, with the usual optimizer, whose gradients are clipped to a norm of
+    /// one.
     pub fn new(workload: Workload<'a>, templates: &'a Templates) -> Self {
-        Self { workload, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
+        let method = Method::for_length(workload.seq);
+        Self { workload, method, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
     }
 }
 
@@ -76,9 +80,7 @@ impl StepError {
         match self {
             Self::Template(error) => error.hint(),
             Self::Autodiff(error) => error.hint(),
-            Self::Build(_) => {
-                Some("a template given with --templates must keep its parameters and result".into())
-            }
+            Self::Build(_) => Some(templates::FIT.to_owned()),
         }
     }
 }
@@ -93,7 +95,8 @@ impl StepError {
 pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepError> {
     let module = ModuleBuilder::new();
     let loom = Loom::new(spec.templates, &module);
-    let weaver = Weaver::new(spec, &loom);
+    let catalog = Catalog::new(spec.workload);
+    let weaver = Weaver::new(spec, &catalog, &loom);
     let inputs = weaver.inputs(program);
     let mut outputs = Vec::new();
     let entry = module.try_define("step", |b| {
@@ -101,13 +104,13 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
             .iter()
             .map(|slot| {
                 let argument = b.parameter(&slot.role.to_string(), slot.padded_shape());
-                (slot.role, cut(argument.tagged(weaver.catalog.tag(slot.role)), &slot.shape()))
+                (slot.role, argument.tagged(weaver.catalog.tag(slot.role)).cut_to(&slot.shape().dims))
             })
             .collect();
         let results = weaver.program(program, b, &arguments)?;
-        outputs = results.iter().map(|&(role, _)| slot(spec, &weaver.catalog, role)).collect();
+        outputs = results.iter().map(|&(role, _)| slot(spec, &catalog, role)).collect();
         let values = results.into_iter().zip(&outputs).map(|((role, value), slot)| {
-            fill_up(value, &slot.padded_shape()).tagged(weaver.catalog.tag(role))
+            value.filled_to(&slot.padded_shape().dims, 0.0).tagged(weaver.catalog.tag(role))
         });
         Ok::<_, StepError>(b.tuple(&values.collect::<Vec<_>>()))
     })?;
@@ -122,25 +125,6 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
         None => module,
     };
     Ok(StepProgram { module: verify(module)?, inputs, outputs })
-}
-
-/// The value inside its padding.
-fn cut<'b>(value: Value<'b>, shape: &ArrayShape) -> Value<'b> {
-    if value.array() == *shape {
-        return value;
-    }
-    let whole = |&limit: &usize| SliceDim { start: 0, limit, stride: 1 };
-    value.slice(&shape.dims.iter().map(whole).collect::<Vec<_>>())
-}
-
-/// The value with zeros after it.
-fn fill_up<'b>(value: Value<'b>, shape: &ArrayShape) -> Value<'b> {
-    if value.array() == *shape {
-        return value;
-    }
-    let more = shape.dims.iter().zip(value.dims());
-    let edges = more.map(|(&to, from)| PadDim { high: (to - from) as i64, ..PadDim::default() });
-    value.pad(value.builder().scalar(shape.dtype, 0.0), &edges.collect::<Vec<_>>())
 }
 
 /// The argument or result with this role, of any program of the step.
@@ -159,41 +143,43 @@ fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
 pub(super) struct Weaver<'a> {
     pub spec: &'a StepSpec<'a>,
     pub scope: Scope<'a>,
-    pub catalog: Catalog<'a>,
+    pub catalog: &'a Catalog<'a>,
 }
 
 pub(super) type Arguments<'b> = BTreeMap<Role, Value<'b>>;
 pub(super) type Results<'b> = Vec<(Role, Value<'b>)>;
 
 impl<'a> Weaver<'a> {
-    fn new(spec: &'a StepSpec<'a>, loom: &'a Loom<'a>) -> Self {
+    fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, loom: &'a Loom<'a>) -> Self {
         let Workload { config, dtype, batch, seq, .. } = spec.workload;
-        let scope = Scope { loom, config, t: dtype, batch, seq };
-        Self { spec, scope, catalog: Catalog::new(spec.workload) }
+        let scope = Scope { loom, config, t: dtype, batch, seq, attention: spec.method.attention };
+        Self { spec, scope, catalog }
     }
 
     fn inputs(&self, program: Program) -> Vec<Slot> {
         let Self { catalog, .. } = self;
-        let base = catalog.base.iter().map(|spec| Role::Base(spec.param));
         let adapters = || catalog.ids().map(Role::Adapter);
+        let model = || catalog.base.iter().map(|spec| Role::Base(spec.param)).chain(adapters());
         let gradients = || catalog.ids().map(Role::Gradient);
+        let rows = || catalog.rows();
         let roles: Vec<Role> = match program {
             Program::Train => {
-                catalog.at_rest().chain([Role::InputIds, Role::Labels, Role::LearningRate]).collect()
+                catalog.at_rest().chain(rows()).chain([Role::Labels, Role::LearningRate]).collect()
             }
-            Program::Accumulate => base
-                .chain(adapters())
+            Program::Accumulate => model()
                 .chain(gradients())
-                .chain([Role::Loss, Role::InputIds, Role::Labels, Role::Counted])
+                .chain([Role::Loss])
+                .chain(rows())
+                .chain([Role::Labels, Role::Counted])
                 .collect(),
             Program::Apply => adapters()
                 .chain(catalog.optimizer())
                 .chain(gradients())
                 .chain([Role::LearningRate, Role::Counted])
                 .collect(),
-            Program::Evaluate => base.chain(adapters()).chain([Role::InputIds, Role::Labels]).collect(),
-            Program::Logits => base.chain(adapters()).chain([Role::InputIds]).collect(),
-            Program::NextLogits => base.chain(adapters()).chain([Role::InputIds, Role::Position]).collect(),
+            Program::Evaluate => model().chain(rows()).chain([Role::Labels]).collect(),
+            Program::Logits => model().chain(rows()).collect(),
+            Program::NextLogits => model().chain(rows()).chain([Role::Position]).collect(),
         };
         roles.into_iter().map(|role| slot(self.spec, catalog, role)).collect()
     }
@@ -207,8 +193,7 @@ impl<'a> Weaver<'a> {
         match program {
             Program::Train => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let (loss, gradients) =
-                    self.loss_and_gradients(b, arguments, targets.target, targets.counted)?;
+                let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
                 let (mut results, norm) = self.update(b, arguments, &gradients, targets.counted)?;
                 results.extend([
                     (Role::Loss, loss),
@@ -238,9 +223,7 @@ impl<'a> Weaver<'a> {
             }
             Program::Evaluate => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let x = self.forward(b, arguments)?;
-                let head = self.head_loss(b.module())?;
-                let sum = b.call(head, &self.head_arguments(arguments, x, targets.target));
+                let sum = self.batch_loss(b, arguments, targets)?;
                 Ok(vec![(Role::Loss, mean(sum, targets.counted)), (Role::Counted, targets.counted)])
             }
             Program::Logits => {
@@ -274,13 +257,7 @@ impl<'a> Weaver<'a> {
         arguments: &Arguments<'b>,
         x: Value<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let (norm, head) = (arguments[&Role::Base(Param::FinalNorm)], arguments[&self.head()]);
-        Ok(llama::logits(scope, x, norm, head)?.convert(DType::F32))
-    }
-
-    /// The role of the matrix that gives logits.
-    pub(super) fn head(&self) -> Role {
-        let tied = self.scope.config.tie_word_embeddings;
-        Role::Base(if tied { Param::Embed } else { Param::Head })
+        let (norm, head) = (arguments[&Role::Base(Param::FinalNorm)], arguments[&self.head_role()]);
+        Ok(llama::logits(scope, x, norm, head, &self.head_param())?.convert(DType::F32))
     }
 }

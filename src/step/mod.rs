@@ -5,6 +5,10 @@
 //! donation and checkpoints go by them and by nothing else.
 
 mod build;
+mod head;
+mod layer;
+mod method;
+mod micro;
 mod passes;
 mod slots;
 mod stack;
@@ -12,5 +16,6 @@ mod tensors;
 mod update;
 
 pub use build::{Program, StepError, StepSpec, build, slots};
+pub use method::{Method, Remat};
 pub use slots::{Role, Slot, StepProgram};
-pub use tensors::{Workload, roles, tensors};
+pub use tensors::{Packing, Workload, roles, tensors};

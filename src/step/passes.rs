@@ -1,32 +1,45 @@
 //! The two passes over the stack of layers, and the head between them.
 
-use std::collections::BTreeMap;
-
 use super::{
-    Role, StepError,
+    Packing, Role, StepError,
     build::{Arguments, Weaver},
-    stack::{Order, Turn, at_layer, empty_stack, for_each_layer, set_layer},
+    layer::Layer,
+    stack::Entry,
 };
 use crate::{
-    autodiff,
-    base::{ArrayShape, DType, Dim, Literal, Tag, Use},
-    hlo::{Builder, CompId, ModuleBuilder, Value},
+    base::{ArrayShape, DType, Dim, Tag},
+    hlo::{Builder, CompId, Turn, Value},
     model::{
-        AdapterId, AdapterSpec, Factor, Linear, NamedDims, Param, ParamSpec,
-        llama::{self, LayerValues},
-        nn::{self, LoraValues, RopeTable, Scope},
+        AdapterId, Param,
+        nn::{self, RopeTable},
         sizes,
     },
 };
 
 /// What both passes over the stack begin with.
 struct Stack<'b> {
-    /// The computation of one layer.
-    layer: CompId,
     /// `[batch, seq, embed]`, the embedded tokens.
     x: Value<'b>,
-    /// What the loops carry unchanged: the two rope tables, then what [`Weaver::stacks`] lists.
+    /// What the loops carry unchanged: what all layers share, then what [`Weaver::stacks`] lists.
     fixed: Vec<Value<'b>>,
+}
+
+/// Layers that follow each other.
+#[derive(Clone, Copy)]
+struct Span<'b> {
+    /// `s32[]`, the first of them.
+    first: Value<'b>,
+    /// How many.
+    layers: usize,
+}
+
+/// How the passes go over the layers: groups of equally many, of which the forward pass leaves the first one's input, and
+/// at last layers that leave everything that the backward pass takes over.
+#[derive(Clone, Copy)]
+struct Route {
+    groups: usize,
+    layers_of_group: usize,
+    at_last: usize,
 }
 
 impl Weaver<'_> {
@@ -39,37 +52,25 @@ impl Weaver<'_> {
         counted: Value<'b>,
     ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
         let stack = self.stack(b, arguments)?;
-        let (x, layer_inputs) = self.forward_keeping_inputs(b, &stack)?;
-        let head = self.head_loss(b.module())?;
-        let head_arguments = self.head_arguments(arguments, x, target);
-        let loss = mean(b.call(head, &head_arguments), counted);
+        let layer = self.layer(b.module(), self.spec.method.remat.keep())?;
+        let route = self.route();
+        let last = Span { first: number(b, route.groups * route.layers_of_group), layers: route.at_last };
 
-        let head_backward = autodiff::backward(b.module(), head, &[0], &[])?;
+        let (x, inputs) = self.groups_forward(b, route, &layer, &stack)?;
+        let (x, residuals) = self.forward_keeping(b, last, &layer, x, &stack.fixed)?;
         let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
-        let dx = b.call(head_backward, &[&head_arguments[..], &[cotangent]].concat()).get(0);
-        Ok((loss, self.backward(b, &stack, layer_inputs, dx)?))
-    }
+        let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
 
-    /// The computation from the last layer's output to the sum of the loss.
-    pub(super) fn head_loss(&self, module: &ModuleBuilder) -> Result<CompId, StepError> {
-        let &Scope { config, t, batch, seq, .. } = &self.scope;
-        module.try_define("head_loss", |b| {
-            let x = b.parameter("x", ArrayShape::new(t, [batch, seq, config.hidden_size]));
-            let norm = b.parameter("norm", ArrayShape::new(t, [config.hidden_size]));
-            let head = b.parameter("head", ArrayShape::new(t, [config.vocab_size, config.hidden_size]));
-            let target = b.parameter("target", ArrayShape::new(DType::S32, [batch, seq]));
-            let logits = llama::logits(&self.scope, x, norm, head)?;
-            Ok::<_, StepError>(nn::loss(&self.scope, logits, target)?)
-        })
-    }
-
-    pub(super) fn head_arguments<'b>(
-        &self,
-        arguments: &Arguments<'b>,
-        x: Value<'b>,
-        target: Value<'b>,
-    ) -> [Value<'b>; 4] {
-        [x, arguments[&Role::Base(Param::FinalNorm)], arguments[&self.head()], target]
+        let factors = stack.fixed[stack.fixed.len() - self.catalog.adapters.len()..].iter();
+        let empty = factors.zip(self.gradients()).map(|(factor, entry)| {
+            let [layers, ..] = factor.dims()[..] else { return *factor };
+            entry.empty_stack(b, layers)
+        });
+        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
+        let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
+        let carried = self.groups_backward(b, route, &layer, carried, &stack.fixed, inputs)?;
+        let gradients = self.catalog.ids().zip(carried.into_iter().skip(1)).collect();
+        Ok((mean(loss, counted), gradients))
     }
 
     /// Runs the stack forward and gives the last layer's output, `[batch, seq, embed]`.
@@ -78,148 +79,187 @@ impl Weaver<'_> {
         b: &'b Builder<'b>,
         arguments: &Arguments<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let Stack { layer, x, fixed } = self.stack(b, arguments)?;
-        let last = for_each_layer(b, "forward", self.layers(), Order::Forward, &[x], &fixed, |turn| {
-            Ok(vec![turn.b.call(layer, &self.layer_arguments(&turn, turn.carried[0]))])
+        let Stack { x, fixed } = self.stack(b, arguments)?;
+        let layer = self.forward_layer(b.module())?;
+        let all = Span { first: number(b, 0), layers: self.layers() };
+        self.run_forward(b, all, layer, x, &fixed)
+    }
+
+    /// Runs all groups forward; gives the output of the last, and the input of each as a stack.
+    fn groups_forward<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        route: Route,
+        layer: &Layer,
+        stack: &Stack<'b>,
+    ) -> Result<(Value<'b>, Option<Value<'b>>), StepError> {
+        if route.groups == 0 {
+            return Ok((stack.x, None));
+        }
+        let input = &layer.residuals[0];
+        let carried = [stack.x, input.empty_stack(b, route.groups)];
+        let last = b.repeat("groups", route.groups, &carried, &stack.fixed, |turn| {
+            let Turn { b, number: group, carried, fixed } = turn;
+            let inputs = input.set(carried[1], group, carried[0]);
+            let y = self.run_forward(b, route.group(group), layer.forward, carried[0], &fixed)?;
+            Ok::<_, StepError>(vec![y, inputs])
+        })?;
+        Ok((last[0], Some(last[1])))
+    }
+
+    /// Runs all groups backward, each forward once more before: `carried` as in [`Weaver::backward`].
+    fn groups_backward<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        route: Route,
+        layer: &Layer,
+        carried: Vec<Value<'b>>,
+        fixed: &[Value<'b>],
+        inputs: Option<Value<'b>>,
+    ) -> Result<Vec<Value<'b>>, StepError> {
+        let Some(inputs) = inputs else { return Ok(carried) };
+        let fixed = [fixed, &[inputs]].concat();
+        b.repeat("groups.backward", route.groups, &carried, &fixed, |turn| {
+            let Turn { b, number: turns, carried, fixed } = turn;
+            let group = number(b, route.groups - 1) - turns;
+            let Some((&inputs, fixed)) = fixed.split_last() else { return Ok(carried) };
+            let x = layer.residuals[0].get(inputs, group);
+            let (_, residuals) = self.forward_keeping(b, route.group(group), layer, x, fixed)?;
+            self.backward(b, route.group(group), layer, &carried, fixed, &residuals)
+        })
+    }
+
+    /// Runs layers forward and gives the output of the last.
+    fn run_forward<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        span: Span<'b>,
+        layer: CompId,
+        x: Value<'b>,
+        fixed: &[Value<'b>],
+    ) -> Result<Value<'b>, StepError> {
+        let fixed = [fixed, &[span.first]].concat();
+        let last = b.repeat("forward", span.layers, &[x], &fixed, |turn| {
+            let Turn { b, number, carried, fixed } = turn;
+            let at = Self::at(number, &fixed);
+            Ok::<_, StepError>(vec![b.call(layer, &self.arguments_at(carried[0], &fixed, at))])
         })?;
         Ok(last[0])
     }
 
-    /// Runs the stack forward; besides the output gives the input of each layer, `[layers, batch, seq, embed]`.
-    fn forward_keeping_inputs<'b>(
+    /// Runs layers forward; besides the output of the last gives stacks of what each leaves for the backward pass.
+    fn forward_keeping<'b>(
         &self,
         b: &'b Builder<'b>,
-        stack: &Stack<'b>,
-    ) -> Result<(Value<'b>, Value<'b>), StepError> {
-        let &Stack { layer, x, ref fixed } = stack;
-        let tag = layer_inputs();
-        let shape = ArrayShape::new(x.dtype(), [&[self.layers()], &x.dims()[..]].concat());
-        let carried = [x, empty_stack(b, shape, &tag)];
-        let last = for_each_layer(b, "forward", self.layers(), Order::Forward, &carried, fixed, |turn| {
-            let (x, inputs) = (turn.carried[0], turn.carried[1]);
-            let y = turn.b.call(layer, &self.layer_arguments(&turn, x));
-            Ok(vec![y, set_layer(inputs, turn.layer, x, &tag)])
+        span: Span<'b>,
+        layer: &Layer,
+        x: Value<'b>,
+        fixed: &[Value<'b>],
+    ) -> Result<(Value<'b>, Vec<Value<'b>>), StepError> {
+        let empty = layer.residuals.iter().map(|entry| entry.empty_stack(b, span.layers));
+        let carried: Vec<Value<'b>> = [x].into_iter().chain(empty).collect();
+        let fixed = [fixed, &[span.first]].concat();
+        let mut last = b.repeat("forward", span.layers, &carried, &fixed, |turn| {
+            let Turn { b, number, carried, fixed } = turn;
+            let at = Self::at(number, &fixed);
+            let (y, residuals) = layer.run(b, &self.arguments_at(carried[0], &fixed, at));
+            let stacks = layer.residuals.iter().zip(&carried[1..]).zip(residuals);
+            let stacks = stacks.map(|((entry, &stack), value)| entry.set(stack, number, value));
+            Ok::<_, StepError>([y].into_iter().chain(stacks).collect())
         })?;
-        Ok((last[0], last[1]))
+        let residuals = last.split_off(1);
+        Ok((last[0], residuals))
     }
 
-    /// Runs the stack backward from the cotangent of its output, and collects the gradients.
+    /// Runs layers backward. `carried` are the cotangent of the output of the last, which becomes that of the input of the
+    /// first, and the stacks of the gradients of all layers, which get the entries of these.
     fn backward<'b>(
         &self,
         b: &'b Builder<'b>,
-        stack: &Stack<'b>,
-        layer_inputs: Value<'b>,
-        dx: Value<'b>,
-    ) -> Result<Vec<(AdapterId, Value<'b>)>, StepError> {
-        let factors = stack.fixed.len() - self.catalog.adapters.len()..stack.fixed.len();
-        // The layer's parameters are its input and then, but for the scales, an entry of each fixed value.
-        let wrt: Vec<usize> = [0].into_iter().chain(factors.clone().map(|index| index + 1)).collect();
-        let layer_backward = autodiff::backward(b.module(), stack.layer, &wrt, &[])?;
-
-        let tags: Vec<Tag> = self.catalog.ids().map(|id| self.catalog.tag(Role::Gradient(id))).collect();
-        let empty = factors.zip(&tags).map(|(index, tag)| empty_stack(b, stack.fixed[index].array(), tag));
-        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
-        let fixed = [&stack.fixed[..], &[layer_inputs]].concat();
-        let last = for_each_layer(b, "backward", self.layers(), Order::Backward, &carried, &fixed, |turn| {
-            let x = at_layer(turn.fixed[turn.fixed.len() - 1], turn.layer).tagged(nn::residual());
-            let layer_arguments = self.layer_arguments(&turn, x);
-            let found = turn.b.call(layer_backward, &[&layer_arguments[..], &[turn.carried[0]]].concat());
-            let gradients = turn.carried[1..].iter().zip(&tags).enumerate();
-            let gradients = gradients
-                .map(|(index, (&stack, tag))| set_layer(stack, turn.layer, found.get(index + 1), tag));
-            Ok([found.get(0).tagged(nn::residual())].into_iter().chain(gradients).collect())
-        })?;
-        Ok(self.catalog.ids().zip(last.into_iter().skip(1)).collect())
+        span: Span<'b>,
+        layer: &Layer,
+        carried: &[Value<'b>],
+        fixed: &[Value<'b>],
+        residuals: &[Value<'b>],
+    ) -> Result<Vec<Value<'b>>, StepError> {
+        let gradients: Vec<Entry> = self.gradients().collect();
+        let fixed = [residuals, fixed, &[span.first]].concat();
+        b.repeat("backward", span.layers, carried, &fixed, |turn| {
+            let Turn { b, number: turns, carried, fixed } = turn;
+            let (residuals, fixed) = fixed.split_at(layer.residuals.len());
+            let index = number(b, span.layers - 1) - turns;
+            let at = Self::at(index, fixed);
+            let residuals = layer.residuals.iter().zip(residuals);
+            let residuals: Vec<Value<'_>> =
+                residuals.map(|(entry, &stack)| entry.get(stack, index)).collect();
+            let arguments = self.arguments_at(residuals[0], fixed, at);
+            let found = layer.pull_back(b, &arguments, carried[0], &residuals[1..]);
+            let stacks = gradients.iter().zip(&carried[1..]).zip(&found[1..]);
+            let stacks = stacks.map(|((entry, &stack), &value)| entry.set(stack, at, value));
+            Ok([found[0].tagged(nn::residual())].into_iter().chain(stacks).collect())
+        })
     }
 
     fn layers(&self) -> usize {
         self.scope.config.num_hidden_layers
     }
 
-    fn stacked(&self) -> impl Iterator<Item = &ParamSpec> {
-        self.catalog.base.iter().filter(|spec| spec.layers.is_some())
+    pub(super) fn packed(&self) -> bool {
+        self.spec.workload.packing == Packing::On
     }
 
-    /// What a layer takes an entry of: stacked parameters, then adapter factors.
-    fn stacks(&self) -> impl Iterator<Item = Role> {
-        let base = self.stacked().map(|spec| Role::Base(spec.param));
-        base.chain(self.catalog.ids().map(Role::Adapter))
+    fn route(&self) -> Route {
+        let layers = self.layers();
+        let every = self.spec.method.remat_every.map_or(layers, |every| every.get().min(layers)).max(1);
+        // What the last layers leave is used at once, so they need not run forward again.
+        let groups = layers.saturating_sub(1) / every;
+        Route { groups, layers_of_group: every, at_last: layers - groups * every }
+    }
+
+    /// The gradient of each factor at one layer.
+    fn gradients(&self) -> impl Iterator<Item = Entry> {
+        self.catalog.adapters.iter().map(|spec| {
+            let shape = ArrayShape::new(DType::F32, sizes(&spec.dims[1..]));
+            Entry { shape, tag: Some(self.catalog.tag(Role::Gradient(spec.id)).entry()) }
+        })
     }
 
     fn stack<'b>(&self, b: &'b Builder<'b>, arguments: &Arguments<'b>) -> Result<Stack<'b>, StepError> {
         // Each device looks up all tokens in the part of the table that it holds; what then moves is the rows found,
         // not the table.
         let table = self.catalog.tensor(Role::Base(Param::Embed));
-        let found = Tag { used: Use::Lookup { param: table.name }, ..nn::residual() };
+        let found = Tag::along(nn::residual().dims, table.name, Dim::Embed);
         let x = nn::embed(&self.scope, arguments[&Role::Base(Param::Embed)], arguments[&Role::InputIds])?;
         let x = x.tagged(found).tagged(nn::residual());
         let RopeTable { cos, sin } = nn::rope_table(&self.scope, b)?;
+        let segments = arguments.get(&Role::SegmentIds).copied();
         let stacks = self.stacks().map(|role| arguments[&role]);
-        let fixed = [cos, sin].into_iter().chain(stacks).collect();
-        Ok(Stack { layer: self.layer(b.module())?, x, fixed })
+        let fixed = [cos, sin].into_iter().chain(segments).chain(stacks).collect();
+        Ok(Stack { x, fixed })
     }
 
-    /// The arguments of the layer computation at one turn of a loop over the stack.
-    fn layer_arguments<'b>(&self, turn: &Turn<'b>, x: Value<'b>) -> Vec<Value<'b>> {
-        let (tables, stacks) = turn.fixed.split_at(2);
-        let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
-            // One layer is gathered at a time, and let go.
-            let tag = self.catalog.tag(role).entry();
-            at_layer(stack, turn.layer).tagged(tag.clone()).tagged(tag.computed())
-        });
-        let scales = self.adapted().map(|linear| self.scale(turn.layer, linear));
-        [x].into_iter().chain(tables.iter().copied()).chain(entries).chain(scales).collect()
+    /// The arguments of the layer computation at one turn of a loop that carries [`Stack::fixed`] and then the first layer
+    /// of its span.
+    fn arguments_at<'b>(&self, x: Value<'b>, fixed: &[Value<'b>], layer: Value<'b>) -> Vec<Value<'b>> {
+        let shared = 2 + usize::from(self.packed());
+        let (shared, stacks) = fixed.split_at(shared);
+        self.layer_arguments(x, shared, stacks, layer)
     }
 
-    /// The linears that have adapters, in the order of their factors.
-    fn adapted(&self) -> impl Iterator<Item = Linear> {
-        self.catalog.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
-    }
-
-    /// The scale of a linear's adapter at `layer`; a constant where all layers have the same.
-    fn scale<'b>(&self, layer: Value<'b>, linear: Linear) -> Value<'b> {
-        let scales: Vec<f32> =
-            self.spec.workload.lora.scales(linear).into_iter().map(|scale| scale as f32).collect();
-        let b = layer.builder();
-        if scales.windows(2).all(|pair| pair[0] == pair[1]) {
-            let scale = scales.first().copied().unwrap_or_default();
-            return b.scalar(DType::F32, f64::from(scale));
-        }
-        at_layer(b.constant(Literal::f32s([scales.len()], &scales)), layer)
-    }
-
-    /// The computation of one layer. It takes the layer's input, the rope tables, parameters, adapter factors and, for
-    /// each linear that has them, a scale.
-    fn layer(&self, module: &ModuleBuilder) -> Result<CompId, StepError> {
-        let &Scope { config, t, batch, seq, .. } = &self.scope;
-        module.try_define("layer", |b| {
-            let x = b.parameter("x", ArrayShape::new(t, [batch, seq, config.hidden_size]));
-            let phases = ArrayShape::new(DType::F32, [seq, 2, config.head_dim / 2]);
-            let table =
-                RopeTable { cos: b.parameter("cos", phases.clone()), sin: b.parameter("sin", phases) };
-            let entry = |role: Role, dtype, dims: &NamedDims| {
-                b.parameter(&role.to_string(), ArrayShape::new(dtype, sizes(&dims[1..])))
-            };
-            let base =
-                self.stacked().map(|spec| (spec.param, entry(Role::Base(spec.param), t, &spec.dims())));
-            let base = base.collect();
-            let factor =
-                |spec: &AdapterSpec| (spec.id, entry(Role::Adapter(spec.id), DType::F32, &spec.dims));
-            let factors: BTreeMap<AdapterId, Value<'_>> = self.catalog.adapters.iter().map(factor).collect();
-            let adapter = |linear| {
-                let factor = |factor| factors[&AdapterId { linear, factor }];
-                let scale = b.parameter("scale", ArrayShape::scalar(DType::F32));
-                (linear, LoraValues { a: factor(Factor::A), b: factor(Factor::B), scale })
-            };
-            let adapters = self.adapted().map(adapter).collect();
-            Ok::<_, StepError>(llama::layer(&self.scope, x, table, &LayerValues { base, adapters })?)
-        })
+    /// The layer at `index` of a span whose first layer is the last of `fixed`.
+    fn at<'b>(index: Value<'b>, fixed: &[Value<'b>]) -> Value<'b> {
+        fixed.last().map_or(index, |&first| first + index)
     }
 }
 
-/// How the stack of layer inputs lies, `[layers, batch, seq, embed]`.
-fn layer_inputs() -> Tag {
-    Tag::compute([&[Dim::Layers], &nn::residual().dims[..]].concat())
+impl Route {
+    fn group(self, group: Value<'_>) -> Span<'_> {
+        Span { first: group * number(group.builder(), self.layers_of_group), layers: self.layers_of_group }
+    }
+}
+
+fn number<'b>(b: &'b Builder<'b>, number: usize) -> Value<'b> {
+    b.scalar(DType::S32, number as f64)
 }
 
 /// `sum` divided by the count, or by one where nothing counts.

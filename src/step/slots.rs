@@ -25,6 +25,8 @@ pub enum Role {
     InputIds,
     /// `s32[batch, seq]`, token ids where they count, else -100.
     Labels,
+    /// `s32[batch, seq]`, the sequence of its row that each token belongs to.
+    SegmentIds,
     /// `s32[batch]`, the position whose logits are asked for.
     Position,
     /// `f32[]`, what the update is multiplied with.
@@ -65,6 +67,7 @@ impl fmt::Display for Role {
             Self::Updates => f.write_str("updates"),
             Self::InputIds => f.write_str("input_ids"),
             Self::Labels => f.write_str("labels"),
+            Self::SegmentIds => f.write_str("segment_ids"),
             Self::Position => f.write_str("position"),
             Self::LearningRate => f.write_str("learning_rate"),
             Self::Counted => f.write_str("counted"),

@@ -21,8 +21,20 @@ pub struct Workload<'a> {
     pub dtype: DType,
     /// Sequences of a batch.
     pub batch: usize,
-    /// Positions of a sequence.
+    /// Positions of a row of the batch.
     pub seq: usize,
+    /// Whether a row holds several sequences.
+    pub packing: Packing,
+}
+
+/// Whether a row of the batch holds one sequence or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// One.
+    #[default]
+    Off,
+    /// Several, none of which sees another.
+    On,
 }
 
 /// A workload with the parameters that it has.
@@ -52,6 +64,12 @@ impl<'a> Catalog<'a> {
         self.ids().map(Role::Moment1).chain(self.ids().map(Role::Moment2)).chain([Role::Updates])
     }
 
+    /// What a program takes of each row of the batch that it runs the model on.
+    pub fn rows(&self) -> impl Iterator<Item = Role> {
+        let segments = (self.workload.packing == Packing::On).then_some(Role::SegmentIds);
+        [Role::InputIds].into_iter().chain(segments)
+    }
+
     /// The tensor of an argument or result.
     pub fn tensor(&self, role: Role) -> Tensor {
         let &Workload { config, batch, seq, dtype, .. } = &self.workload;
@@ -71,7 +89,9 @@ impl<'a> Catalog<'a> {
             Role::Moment2(id) => self.factor("v.", Group::Optimizer, id),
             Role::Gradient(id) => self.factor("grad.", Group::Gradient, id),
             Role::Updates => stored("updates".into(), Group::Optimizer, vec![], DType::S32, "updates".into()),
-            Role::InputIds | Role::Labels => computed(Group::Batch, per_token(&[]), DType::S32),
+            Role::InputIds | Role::Labels | Role::SegmentIds => {
+                computed(Group::Batch, per_token(&[]), DType::S32)
+            }
             Role::Position => computed(Group::Batch, vec![rows], DType::S32),
             Role::Counted => computed(Group::Batch, vec![], DType::S32),
             Role::LearningRate | Role::Loss | Role::GradNorm => computed(Group::Batch, vec![], DType::F32),
@@ -110,6 +130,7 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     let plain = [
         Role::InputIds,
         Role::Labels,
+        Role::SegmentIds,
         Role::Position,
         Role::LearningRate,
         Role::Counted,
@@ -125,8 +146,12 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
 /// with, and the main activations.
 pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
     let catalog = Catalog::new(workload);
-    let mut tensors: Vec<Tensor> =
-        catalog.at_rest().chain([Role::InputIds, Role::Labels]).map(|role| catalog.tensor(role)).collect();
+    let mut tensors: Vec<Tensor> = catalog
+        .at_rest()
+        .chain(catalog.rows())
+        .chain([Role::Labels])
+        .map(|role| catalog.tensor(role))
+        .collect();
     let computed = catalog.base.iter().map(|spec| Tensor {
         name: in_computation(&spec.name),
         group: Group::Activation,

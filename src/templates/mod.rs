@@ -43,6 +43,9 @@ pub enum TemplateError {
     /// The filled template is not HLO.
     #[error(transparent)]
     Parse(Findings),
+    /// It does not fit where it is used.
+    #[error(transparent)]
+    Fit(#[from] Findings),
     /// The user's folder cannot be read.
     #[error("cannot read template: {}", path.display())]
     Read {
@@ -72,10 +75,14 @@ impl TemplateError {
                 None => format!("there are: ${}", known.join(", $")),
             }),
             Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
+            Self::Fit(_) => Some(FIT.to_owned()),
             Self::Parse(_) | Self::Read { .. } => None,
         }
     }
 }
+
+/// What to do where a template does not fit.
+pub const FIT: &str = "a template given with --templates must keep its parameters and result";
 
 macro_rules! embedded {
     ($( $name:literal ),* $(,)?) => {
@@ -87,6 +94,9 @@ macro_rules! embedded {
 
 embedded![
     "adamw",
+    "attention_block",
+    "attention_block_back",
+    "attention_mask",
     "attention_mix",
     "attention_weights",
     "attention_weights.grad",
@@ -101,6 +111,7 @@ embedded![
     "rms_norm",
     "rope",
     "rope_table",
+    "segment_mask",
     "swiglu",
 ];
 
@@ -205,6 +216,11 @@ impl<'m> Loom<'m> {
             self.module.set_gradient(primal, self.weave_one(&gradient, holes)?);
         }
         Ok(primal)
+    }
+
+    /// Whether there is a template of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.templates.find(name).is_some()
     }
 
     /// The result of template `name` on `arguments`.

@@ -17,7 +17,7 @@ use crate::{
     data::Batch,
     optim::AdamW,
     runtime::{Devices, Engine},
-    step::{StepSpec, Workload},
+    step::{Method, Packing, StepSpec, Workload},
     templates::Templates,
     weights::{read_adapter, read_safetensors},
 };
@@ -76,7 +76,7 @@ pub struct Comparison {
     pub warnings: BTreeSet<String>,
 }
 
-/// Runs a case and compares everything it has golden values for.
+/// Runs a case, computed as `method` says, and compares everything it has golden values for.
 ///
 /// # Errors
 /// If the case is not complete, or the device fails.
@@ -86,6 +86,7 @@ pub fn compare(
     engine: impl Fn() -> Result<Engine, TrainError>,
     devices: &Devices,
     dtype: DType,
+    method: impl Fn(Workload<'_>) -> Result<Method, TrainError>,
     templates: &Templates,
 ) -> Result<Comparison, TrainError> {
     let adapter = read_adapter(case.adapter)?;
@@ -96,10 +97,12 @@ pub fn compare(
     let parts = devices.batch_parts();
     let batch = golden_batch.filled_to_multiple(parts);
     let sizes = &batch.input_ids.shape().dims;
-    let workload = Workload { config: &model.config, lora: &plan, dtype, batch: sizes[0], seq: sizes[1] };
+    let (config, (rows, seq)) = (&model.config, (sizes[0], sizes[1]));
+    let workload = Workload { config, lora: &plan, dtype, batch: rows, seq, packing: Packing::Off };
     let mesh = devices.plan(workload)?;
     let spec = StepSpec {
         workload,
+        method: method(workload)?,
         optimizer: AdamW {
             beta1: hyper.betas.0,
             beta2: hyper.betas.1,

@@ -25,7 +25,7 @@ use crate::{
     model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
     runtime::{Compiled, Engine},
-    step::{Program, StepSpec, Workload},
+    step::{Method, Packing, Program, StepSpec, Workload},
     templates::Templates,
     weights::{Adapter, remove_leftovers, write_adapter},
 };
@@ -47,6 +47,8 @@ pub struct RunConfig {
     pub lora: LoraSpec,
     /// The element type of weights and activations.
     pub dtype: DType,
+    /// How a step is computed.
+    pub method: Method,
     /// The optimizer.
     pub optimizer: AdamW,
     /// The largest norm of the gradients.
@@ -70,7 +72,8 @@ pub struct RunConfig {
 impl RunConfig {
     /// What a run trains of a model with these adapters.
     pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan) -> Workload<'a> {
-        Workload { config, lora, dtype: self.dtype, batch: self.batch, seq: self.seq }
+        let (dtype, batch, seq) = (self.dtype, self.batch, self.seq);
+        Workload { config, lora, dtype, batch, seq, packing: Packing::Off }
     }
 }
 
@@ -264,6 +267,7 @@ pub fn run(
 
     let spec = StepSpec {
         workload: config.workload(&model.config, &plan),
+        method: config.method,
         optimizer: config.optimizer,
         max_grad_norm: config.max_grad_norm,
         templates,

@@ -6,7 +6,7 @@ use crate::{
     data::Batch,
     model::{AdapterId, AdapterSpec, adapter_params},
     runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
-    step::{Program, Role, Slot, StepSpec, Workload, build, slots},
+    step::{Packing, Program, Role, Slot, StepSpec, Workload, build, slots},
     weights::Checkpoint,
 };
 
@@ -109,8 +109,12 @@ impl<'a> Trainer<'a> {
     /// If it cannot be built or compiled.
     pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
         if !self.compiled.contains_key(&program) {
-            let batch = if program == Program::NextLogits { 1 } else { self.spec.workload.batch };
-            let workload = Workload { batch, ..self.spec.workload };
+            let workload = match program {
+                // One sequence at a time is asked.
+                Program::NextLogits => Workload { batch: 1, packing: Packing::Off, ..self.spec.workload },
+                Program::Logits => Workload { packing: Packing::Off, ..self.spec.workload },
+                _ => self.spec.workload,
+            };
             let woven = build(&StepSpec { workload, ..self.spec }, program)?;
             let compiled = self.engine.compile(woven, self.spec.mesh)?;
             self.warnings.extend(compiled.warnings().iter().cloned());

@@ -1,6 +1,6 @@
 use super::{MISMATCH, Vjp};
 use crate::{
-    autodiff::{AutodiffError, Step, backward, holds_float, zeros},
+    autodiff::{AutodiffError, Keep, Step, backward, holds_float, zeros},
     base::Shape,
     hlo::{Attrs, Value},
 };
@@ -42,7 +42,8 @@ pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));
     }
     let wanted: Vec<usize> = (0..step.wanted.len()).filter(|&index| step.wanted[index]).collect();
-    let derive = |wanted: &[usize]| backward(b.module(), callee, wanted, &[]);
+    let derive =
+        |wanted: &[usize]| backward(b.module(), callee, wanted, Keep::Nothing).map(|found| found.computation);
     let gradient = b.module().derived_once(callee, wanted.clone(), derive)?;
     arguments.push(step.cotangent);
     let found = b.call(gradient, &arguments);

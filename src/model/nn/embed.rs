@@ -9,7 +9,7 @@ use crate::{
 /// # Errors
 /// If the template is not right.
 pub fn embed<'b>(scope: &Scope<'_>, table: Value<'b>, ids: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq } = scope;
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
     let holes = holes! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };
     loom.call(ids.builder(), "embed", holes, &[table, ids])
 }

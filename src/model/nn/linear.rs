@@ -32,7 +32,7 @@ pub fn linear<'b>(
     bias: Option<Value<'b>>,
     adapter: Option<LoraValues<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq } = scope;
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
     let Features { input, output } = features(linear, config);
     let tag = per_token(&output);
     let (input, output) = (sizes(&input), sizes(&output));

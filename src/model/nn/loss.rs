@@ -4,6 +4,9 @@ use crate::{
     templates::{TemplateError, holes},
 };
 
+/// The target where nothing is to be predicted, as the templates have it.
+pub const IGNORED: i32 = -100;
+
 /// What every position has to predict.
 #[derive(Clone, Copy)]
 pub struct NextToken<'b> {
@@ -28,7 +31,7 @@ pub fn next_token<'b>(scope: &Scope<'_>, labels: Value<'b>) -> Result<NextToken<
 /// # Errors
 /// If a template is not right.
 pub fn loss<'b>(scope: &Scope<'_>, logits: Value<'b>, target: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq } = scope;
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
     let b = logits.builder();
     let holes = holes! { t, batch, seq, vocab: config.vocab_size };
     let log_sum_exp = loom.call(b, "log_sum_exp", holes, &[logits])?;

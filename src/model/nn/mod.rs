@@ -8,10 +8,10 @@ mod mlp;
 mod norm;
 mod rope;
 
-pub use attention::attention;
+pub use attention::{Attention, attention};
 pub use embed::embed;
 pub use linear::{LoraValues, linear};
-pub use loss::{NextToken, loss, next_token};
+pub use loss::{IGNORED, NextToken, loss, next_token};
 pub use mlp::mlp;
 pub use norm::norm;
 pub use rope::{RopeTable, rope, rope_table};
@@ -46,4 +46,6 @@ pub struct Scope<'m> {
     pub batch: usize,
     /// Positions of a sequence.
     pub seq: usize,
+    /// How attention is computed.
+    pub attention: Attention,
 }

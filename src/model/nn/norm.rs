@@ -9,7 +9,7 @@ use crate::{
 /// # Errors
 /// If the template is not right.
 pub fn norm<'b>(scope: &Scope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq } = scope;
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
     let holes = holes! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };
     Ok(loom.call(x.builder(), "rms_norm", holes, &[x, weight])?.tagged(residual()))
 }

@@ -38,7 +38,7 @@ pub fn rope<'b>(
     table: RopeTable<'b>,
     heads: usize,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq } = scope;
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
     let holes = holes! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
     loom.call(x.builder(), "rope", holes, &[x, table.cos, table.sin])
 }

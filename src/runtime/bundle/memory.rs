@@ -110,6 +110,7 @@ impl MemoryReport {
                 Role::Gradient(_)
                 | Role::InputIds
                 | Role::Labels
+                | Role::SegmentIds
                 | Role::Position
                 | Role::LearningRate
                 | Role::Counted

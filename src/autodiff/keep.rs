@@ -1,0 +1,122 @@
+use crate::{
+    autodiff::holds_float,
+    base::Shape,
+    hlo::{Attrs, CompId, Computation, Instr, InstrId, ModuleBuilder, Opcode},
+};
+
+/// Which values of the primal computation a backward one takes over, instead of computing them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// None but the parameters.
+    Nothing,
+    /// The results of contractions, and of whatever contains one.
+    Dots,
+    /// All that it needs, save what is only laid out anew or has no derivative.
+    Everything,
+}
+
+/// What it costs to compute a value again.
+#[derive(PartialEq, Eq)]
+enum Cost {
+    /// Moving numbers about.
+    Layout,
+    /// Some operations for each element.
+    Elements,
+    /// A contraction, or what may hold one.
+    Contraction,
+}
+
+impl Keep {
+    /// Whether the value of `instr` is taken over.
+    pub(super) fn keeps(self, module: &ModuleBuilder, instr: &Instr) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Dots => cost(module, instr) == Cost::Contraction,
+            Self::Everything => holds_float(&instr.shape) && cost(module, instr) != Cost::Layout,
+        }
+    }
+}
+
+fn cost(module: &ModuleBuilder, instr: &Instr) -> Cost {
+    match instr.opcode {
+        Opcode::Parameter
+        | Opcode::Constant
+        | Opcode::Iota
+        | Opcode::Broadcast
+        | Opcode::Reshape
+        | Opcode::Transpose
+        | Opcode::Reverse
+        | Opcode::Concatenate
+        | Opcode::Slice
+        | Opcode::DynamicSlice
+        | Opcode::DynamicUpdateSlice
+        | Opcode::Pad
+        | Opcode::Convert
+        | Opcode::BitcastConvert
+        | Opcode::Tuple
+        | Opcode::GetTupleElement
+        | Opcode::OptimizationBarrier => Cost::Layout,
+
+        Opcode::Abs
+        | Opcode::Ceil
+        | Opcode::Cosine
+        | Opcode::Exponential
+        | Opcode::ExponentialMinusOne
+        | Opcode::Floor
+        | Opcode::Log
+        | Opcode::LogPlusOne
+        | Opcode::Logistic
+        | Opcode::Negate
+        | Opcode::Not
+        | Opcode::RoundNearestEven
+        | Opcode::Rsqrt
+        | Opcode::Sign
+        | Opcode::Sine
+        | Opcode::Sqrt
+        | Opcode::Tanh
+        | Opcode::IsFinite
+        | Opcode::Add
+        | Opcode::Divide
+        | Opcode::Maximum
+        | Opcode::Minimum
+        | Opcode::Multiply
+        | Opcode::Power
+        | Opcode::Remainder
+        | Opcode::Subtract
+        | Opcode::And
+        | Opcode::Or
+        | Opcode::Xor
+        | Opcode::ShiftLeft
+        | Opcode::ShiftRightLogical
+        | Opcode::Compare
+        | Opcode::Select
+        | Opcode::Clamp
+        | Opcode::Reduce
+        | Opcode::Gather
+        | Opcode::Scatter => Cost::Elements,
+
+        Opcode::Call => match instr.attrs {
+            Attrs::Call(callee) if !contracts(module, callee) => Cost::Elements,
+            _ => Cost::Contraction,
+        },
+        Opcode::Dot | Opcode::While | Opcode::CustomCall => Cost::Contraction,
+    }
+}
+
+/// Adds the computation that gives, besides what `primal` gives, the values `kept` of it: a tuple of one more.
+pub fn forward_keeping(module: &ModuleBuilder, primal: CompId, kept: &[InstrId]) -> CompId {
+    let Computation { name, mut instrs, root } = module.get(primal);
+    let results: Vec<InstrId> = [root].iter().chain(kept).copied().collect();
+    let shape = Shape::Tuple(results.iter().map(|id| instrs[id.index()].shape.clone()).collect());
+    let root = InstrId::new(instrs.len());
+    instrs.push(Instr::new(format!("kept.{}", root.index()), Opcode::Tuple, shape, results, Attrs::Plain));
+    module.push(Computation { name: format!("{name}.keeping"), instrs, root })
+}
+
+/// Whether a computation, or one that it calls, holds a contraction.
+fn contracts(module: &ModuleBuilder, computation: CompId) -> bool {
+    module.get(computation).instrs.iter().any(|instr| match instr.opcode {
+        Opcode::Call => cost(module, instr) == Cost::Contraction,
+        opcode => matches!(opcode, Opcode::Dot | Opcode::While | Opcode::CustomCall),
+    })
+}

@@ -1,0 +1,270 @@
+//! Attention whose scores are never there but for one block of queries and keys.
+//!
+//! One loop runs over all pairs of blocks in which a query sees a key, query blocks in the outer order. What a query block
+//! has found so far is carried from turn to turn and begins anew with its first pair; results are written at every turn,
+//! and stay from its last. The number of turns is known to the compiler, which a loop in a loop would not have.
+
+use super::{Scope, scale, seen};
+use crate::{
+    base::{ArrayShape, DType, Dim, Shape, Tag},
+    hlo::{Builder, CompId, Comparison, Turn, Value},
+    templates::{TemplateError, holes},
+};
+
+/// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, where rows hold several sequences, the segments;
+/// and its gradient.
+pub(super) fn weave(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
+    let blocks = Blocks::new(scope, block, packed);
+    let module = scope.loom.module();
+    let forward = module.try_define("attention", |b| blocks.forward(b))?;
+    module.set_gradient(forward, module.try_define("attention.grad", |b| blocks.backward(b))?);
+    Ok(forward)
+}
+
+struct Blocks<'a> {
+    scope: &'a Scope<'a>,
+    /// Queries and keys of a block.
+    block: usize,
+    /// How many there are in a sequence; the last is filled up.
+    count: usize,
+    kv_heads: usize,
+    group: usize,
+    head_dim: usize,
+    packed: bool,
+}
+
+/// A pair of blocks.
+struct Pair<'b> {
+    /// `s32[]`, the first position of the query block.
+    query: Value<'b>,
+    /// `s32[]`, the first position of the key block.
+    key: Value<'b>,
+    /// `pred[]`, whether it is the first pair of its query block.
+    begins: Value<'b>,
+    /// The next pair, as the loop carries it.
+    next: [Value<'b>; 2],
+}
+
+impl<'a> Blocks<'a> {
+    fn new(scope: &'a Scope<'a>, block: usize, packed: bool) -> Self {
+        let block = block.clamp(1, scope.seq);
+        let (kv_heads, head_dim) = (scope.config.num_key_value_heads, scope.config.head_dim);
+        let group = scope.config.num_attention_heads / kv_heads;
+        Self { scope, block, count: scope.seq.div_ceil(block), kv_heads, group, head_dim, packed }
+    }
+
+    /// Pairs of blocks in which a query sees a key.
+    fn pairs(&self) -> usize {
+        self.count * (self.count + 1) / 2
+    }
+
+    fn forward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
+        let (arguments, segments) = self.parameters(b);
+        let [q, k, v] = arguments;
+        let (f32, t) = (DType::F32, self.scope.t);
+        let zero = b.scalar(DType::S32, 0.0);
+        let lowest = b.full(self.per_query(f32, self.block), -1e30);
+        let nothing = b.full(self.per_query(f32, self.block), 0.0);
+        let none = b.full(self.features(f32, self.block), 0.0);
+        let o = b.full(self.features(t, self.padded()), 0.0);
+        let log_sum_exp = b.full(self.per_query(f32, self.padded()), 0.0);
+        let carried = [zero, zero, lowest, nothing, none, o, log_sum_exp];
+        let fixed: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
+        let last =
+            b.repeat("attention.pairs", self.pairs(), &carried, &fixed, |turn| self.forward_turn(turn))?;
+        Ok(b.tuple(&[self.leave_queries(last[5]), self.leave_queries(last[6])]))
+    }
+
+    fn forward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
+        let Turn { b, carried, fixed, .. } = turn;
+        let pair = self.pair(b, &carried);
+        let [largest, total, mixed] = [carried[2], carried[3], carried[4]];
+        let anew = |value: Value<'t>, start: f64| {
+            let begins = pair.begins.broadcast(&value.dims(), &[]);
+            begins.select(b.full(value.array(), start), value)
+        };
+        let arguments = [
+            self.take(fixed[0], pair.query),
+            self.take(fixed[1], pair.key),
+            self.take(fixed[2], pair.key),
+            self.seen(&pair, fixed.get(3).copied())?,
+            anew(largest, -1e30),
+            anew(total, 0.0),
+            anew(mixed, 0.0),
+        ];
+        let next = self.call(b, "attention_block", &arguments)?;
+        let (largest, total, mixed) = (next.get(0), next.get(1), next.get(2));
+        let o = (mixed / total.broadcast(&mixed.dims(), &[0, 1, 2, 3])).convert(self.scope.t);
+        let o = self.put(carried[5], pair.query, o);
+        let log_sum_exp = self.put(carried[6], pair.query, largest + total.log());
+        Ok(vec![pair.next[0], pair.next[1], largest, total, mixed, o, log_sum_exp])
+    }
+
+    /// Takes the arguments of the forward computation, its result and the cotangent of that.
+    fn backward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
+        let (arguments, segments) = self.parameters(b);
+        let [q, k, v] = arguments;
+        let heads = self.scope.config.num_attention_heads;
+        let &Scope { t, batch, seq, .. } = self.scope;
+        let both = [
+            ArrayShape::new(t, [batch, seq, heads, self.head_dim]).into(),
+            ArrayShape::new(DType::F32, [batch, seq, heads]).into(),
+        ];
+        let result = b.parameter("result", Shape::Tuple(both.to_vec()));
+        let cotangent = b.parameter("cotangent", Shape::Tuple(both.to_vec()));
+        let (o, d_o) = (self.enter_queries(result.get(0)), self.enter_queries(cotangent.get(0)));
+        let log_sum_exp = self.enter_queries(result.get(1));
+        let delta = (o.convert(DType::F32) * d_o.convert(DType::F32)).sum(&[4]);
+
+        let zero = b.scalar(DType::S32, 0.0);
+        let none = b.full(self.features(DType::F32, self.block), 0.0);
+        let dq = b.full(self.features(t, self.padded()), 0.0);
+        let per_key = [batch, self.kv_heads, self.padded(), self.head_dim];
+        let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).tagged(keys());
+        let carried = [zero, zero, none, dq, dk, dk];
+        let fixed = [q, k, v, d_o, log_sum_exp, delta];
+        let fixed: Vec<Value<'b>> = fixed.into_iter().chain(segments).collect();
+        let last = b.repeat("attention.grad.pairs", self.pairs(), &carried, &fixed, |turn| {
+            self.backward_turn(turn)
+        })?;
+        let [dk, dv] = [last[4], last[5]].map(|gradient| self.leave_keys(gradient.convert(t)));
+        Ok(b.tuple(&[self.leave_queries(last[3]), dk, dv]))
+    }
+
+    fn backward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
+        let Turn { b, carried, fixed, .. } = turn;
+        let pair = self.pair(b, &carried);
+        let arguments = [
+            self.take(fixed[0], pair.query),
+            self.take(fixed[1], pair.key),
+            self.take(fixed[2], pair.key),
+            self.seen(&pair, fixed.get(6).copied())?,
+            self.take(fixed[3], pair.query),
+            self.take(fixed[4], pair.query),
+            self.take(fixed[5], pair.query),
+        ];
+        let found = self.call(b, "attention_block_back", &arguments)?;
+        let begins = pair.begins.broadcast(&carried[2].dims(), &[]);
+        let dq = begins.select(b.full(carried[2].array(), 0.0), carried[2]) + found.get(0);
+        let sum =
+            |total: Value<'t>, part: Value<'t>| self.put(total, pair.key, self.take(total, pair.key) + part);
+        let (dk, dv) = (sum(carried[4], found.get(1)), sum(carried[5], found.get(2)));
+        let whole = self.put(carried[3], pair.query, dq.convert(self.scope.t));
+        Ok(vec![pair.next[0], pair.next[1], dq, whole, dk, dv])
+    }
+
+    /// `q`, `k` and `v` as the loops want them, and the segments.
+    fn parameters<'b>(&self, b: &'b Builder<'b>) -> ([Value<'b>; 3], Option<Value<'b>>) {
+        let &Scope { t, batch, seq, config, .. } = self.scope;
+        let parameter = |name: &str, heads: usize| {
+            b.parameter(name, ArrayShape::new(t, [batch, seq, heads, self.head_dim]))
+        };
+        let q = parameter("q", config.num_attention_heads);
+        let (k, v) = (parameter("k", self.kv_heads), parameter("v", self.kv_heads));
+        let segments = self.packed.then(|| {
+            let segments = b.parameter("segments", ArrayShape::new(DType::S32, [batch, seq]));
+            self.fill_up(segments, 1)
+        });
+        ([self.enter_queries(q), self.enter_keys(k), self.enter_keys(v)], segments)
+    }
+
+    /// From `[batch, seq, heads, ...]` to `[batch, kv_heads, seq, group, ...]`, with the sequence filled up to whole blocks.
+    fn enter_queries<'b>(&self, value: Value<'b>) -> Value<'b> {
+        let mut dims = value.dims();
+        dims.splice(2..3, [self.kv_heads, self.group]);
+        self.fill_up(swap(value.reshape(&dims)), 2)
+    }
+
+    fn leave_queries<'b>(&self, value: Value<'b>) -> Value<'b> {
+        let value = swap(self.cut(value));
+        let mut dims = value.dims();
+        dims.splice(2..4, [self.kv_heads * self.group]);
+        value.reshape(&dims)
+    }
+
+    /// From `[batch, seq, kv_heads, head_dim]` to `[batch, kv_heads, seq, head_dim]`, filled up too.
+    fn enter_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
+        self.fill_up(swap(value), 2).tagged(keys())
+    }
+
+    fn leave_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
+        swap(self.cut(value))
+    }
+
+    /// The same with zeros after the sequence, as far as the last block goes. No query that counts sees a key among them.
+    fn fill_up<'b>(&self, value: Value<'b>, dim: usize) -> Value<'b> {
+        let mut dims = value.dims();
+        dims[dim] = self.padded();
+        value.filled_to(&dims, 0.0)
+    }
+
+    fn cut<'b>(&self, value: Value<'b>) -> Value<'b> {
+        let mut dims = value.dims();
+        dims[2] = self.scope.seq;
+        value.cut_to(&dims)
+    }
+
+    fn pair<'t>(&self, b: &'t Builder<'t>, carried: &[Value<'t>]) -> Pair<'t> {
+        let (zero, size) = (b.scalar(DType::S32, 0.0), b.scalar(DType::S32, self.block as f64));
+        let (query, key) = (carried[0], carried[1]);
+        let is_last = key.compare(Comparison::Eq, query);
+        let next = [is_last.select(query + 1.0, query), is_last.select(zero, key + 1.0)];
+        let begins = key.compare(Comparison::Eq, zero);
+        Pair { query: query * size, key: key * size, begins, next }
+    }
+
+    /// The block of `[batch, kv_heads, seq, ...]` that begins at `first`.
+    fn take<'t>(&self, whole: Value<'t>, first: Value<'t>) -> Value<'t> {
+        whole.window(2, first, self.block)
+    }
+
+    fn put<'t>(&self, whole: Value<'t>, first: Value<'t>, part: Value<'t>) -> Value<'t> {
+        whole.with_window(2, first, part)
+    }
+
+    fn seen<'t>(&self, pair: &Pair<'t>, segments: Option<Value<'t>>) -> Result<Value<'t>, TemplateError> {
+        let of_block = |segments: Value<'t>, first: Value<'t>| segments.window(1, first, self.block);
+        let segments =
+            segments.map(|segments| [of_block(segments, pair.query), of_block(segments, pair.key)]);
+        seen(self.scope, self.block, [pair.query, pair.key], segments)
+    }
+
+    /// Positions of a sequence, with those that fill the last block.
+    fn padded(&self) -> usize {
+        self.count * self.block
+    }
+
+    /// A number for each query.
+    fn per_query(&self, dtype: DType, length: usize) -> ArrayShape {
+        ArrayShape::new(dtype, [self.scope.batch, self.kv_heads, length, self.group])
+    }
+
+    /// The features of each query.
+    fn features(&self, dtype: DType, length: usize) -> ArrayShape {
+        ArrayShape::new(dtype, [self.scope.batch, self.kv_heads, length, self.group, self.head_dim])
+    }
+
+    /// The template `name` on blocks.
+    fn call<'t>(
+        &self,
+        b: &'t Builder<'t>,
+        name: &str,
+        arguments: &[Value<'t>],
+    ) -> Result<Value<'t>, TemplateError> {
+        let &Self { scope, block, kv_heads, group, head_dim, .. } = self;
+        let &Scope { loom, t, batch, .. } = scope;
+        let holes = holes! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
+        loom.call(b, name, holes, arguments)
+    }
+}
+
+/// How keys and values lie, `[batch, kv_heads, seq, head_dim]`.
+fn keys() -> Tag {
+    Tag::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
+}
+
+/// With the dimensions one and two changing places.
+fn swap<'b>(value: Value<'b>) -> Value<'b> {
+    let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..value.dims().len()).collect();
+    value.transpose(&order)
+}

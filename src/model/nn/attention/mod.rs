@@ -1,0 +1,120 @@
+mod blocks;
+
+use super::{RopeTable, Scope, per_token, rope};
+use crate::{
+    base::{DType, Dim},
+    hlo::{Builder, Value},
+    model::{Linear, params::features},
+    templates::{TemplateError, holes},
+};
+
+/// How attention is computed. The result is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// All scores of a sequence at once.
+    Dense,
+    /// In blocks of this many queries and keys, which are computed again for the gradient.
+    Blocks(usize),
+}
+
+impl Attention {
+    /// The block that is taken where none is asked for: scores of one head take a MiB, whatever the sequence.
+    pub const BLOCK: usize = 512;
+
+    /// The longest sequence whose scores are computed at once where nothing is asked for.
+    const LONGEST_DENSE: usize = 1024;
+
+    /// What is fast for sequences of this length.
+    pub fn for_length(seq: usize) -> Self {
+        if seq <= Self::LONGEST_DENSE { Self::Dense } else { Self::Blocks(Self::BLOCK) }
+    }
+}
+
+/// A template of this name, should there be one, computes all of attention: `(o, log_sum_exp)` from `q`, `k` and `v` as
+/// [`attention`] takes them, already turned by their positions, where `log_sum_exp` is `f32[batch, seq, heads]`. That of
+/// rows with several sequences takes the segments too.
+const KERNEL: [&str; 2] = ["attention", "attention_packed"];
+
+/// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
+/// [batch, seq, kv_heads, head_dim]`, giving `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position
+/// sees only those of its own segment.
+///
+/// # Errors
+/// If a template is not right.
+pub fn attention<'b>(
+    scope: &Scope<'_>,
+    q: Value<'b>,
+    k: Value<'b>,
+    v: Value<'b>,
+    table: RopeTable<'b>,
+    segments: Option<Value<'b>>,
+) -> Result<Value<'b>, TemplateError> {
+    let &Scope { loom, config, t, batch, seq, attention } = scope;
+    let (heads, kv_heads, head_dim) =
+        (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+    let group = heads / kv_heads;
+    let b = q.builder();
+    let per_head = |linear| per_token(&features(linear, config).output);
+
+    let q = rope(scope, q, table, heads)?.tagged(per_head(Linear::Query));
+    let k = rope(scope, k, table, kv_heads)?.tagged(per_head(Linear::Key));
+    let arguments: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
+    let kernel = KERNEL[usize::from(segments.is_some())];
+    let both = if loom.has(kernel) {
+        let holes = holes! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
+        loom.call(b, kernel, holes, &arguments)?
+    } else {
+        match attention {
+            Attention::Dense => return dense(scope, q, k, v, segments),
+            Attention::Blocks(block) => {
+                b.call(blocks::weave(scope, block, segments.is_some())?, &arguments).named("attention")
+            }
+        }
+    };
+    // Nothing reads it but the gradient, which wants to know how it lies.
+    both.get(1).named("log_sum_exp").tagged(per_token(&[(Dim::Heads, heads)]));
+    Ok(both.get(0).tagged(per_head(Linear::Query)))
+}
+
+fn dense<'b>(
+    scope: &Scope<'_>,
+    q: Value<'b>,
+    k: Value<'b>,
+    v: Value<'b>,
+    segments: Option<Value<'b>>,
+) -> Result<Value<'b>, TemplateError> {
+    let &Scope { loom, config, t, batch, seq, .. } = scope;
+    let (heads, kv_heads, head_dim) =
+        (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+    let group = heads / kv_heads;
+    let b = q.builder();
+    let q = q.reshape(&[batch, seq, kv_heads, group, head_dim]);
+    let first = b.scalar(DType::S32, 0.0);
+    let seen = seen(scope, seq, [first, first], segments.map(|segments| [segments, segments]))?;
+    let holes = holes! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
+    let weights = loom.call(b, "attention_weights", holes, &[q, k, seen])?;
+    let mixed = loom.call(b, "attention_mix", holes, &[weights, v])?;
+    Ok(mixed.reshape(&[batch, seq, heads, head_dim]))
+}
+
+/// Which of `length` keys each of as many queries sees, `pred[batch, length, length]`, from the positions of the first
+/// query and the first key and the segments `s32[batch, length]` of both.
+fn seen<'b>(
+    scope: &Scope<'_>,
+    length: usize,
+    first: [Value<'b>; 2],
+    segments: Option<[Value<'b>; 2]>,
+) -> Result<Value<'b>, TemplateError> {
+    let b: &'b Builder<'b> = first[0].builder();
+    let holes = holes! { batch: scope.batch, queries: length, keys: length };
+    let before = scope.loom.call(b, "attention_mask", holes, &first)?;
+    match segments {
+        None => Ok(before),
+        Some([queries, keys]) => scope.loom.call(b, "segment_mask", holes, &[before, queries, keys]),
+    }
+}
+
+/// What scores are multiplied with.
+fn scale(head_dim: usize) -> f64 {
+    1.0 / (head_dim as f64).sqrt()
+}

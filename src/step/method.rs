@@ -1,0 +1,71 @@
+use std::num::NonZeroUsize;
+
+use crate::{autodiff::Keep, model::nn::Attention};
+
+/// How a step is computed. It decides what time and memory it takes; what comes out is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// How attention is computed.
+    pub attention: Attention,
+    /// Positions of each sequence whose logits are there at one time; without a number, as many as take a moderate part of
+    /// a device's memory.
+    pub loss_chunk: Option<NonZeroUsize>,
+    /// What the forward pass over a layer leaves for the backward one.
+    pub remat: Remat,
+    /// Where given, the forward pass leaves the input of every so many layers, from which the backward pass runs these
+    /// layers forward once more, under `remat`.
+    pub remat_every: Option<NonZeroUsize>,
+    /// Parts of a batch that a step computes one after the other, summing their gradients.
+    pub micro_batches: NonZeroUsize,
+}
+
+/// What the forward pass over a layer leaves for the backward one, which computes again what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remat {
+    /// The layer's input: all is computed again.
+    Full,
+    /// The results of matrix products and of attention too.
+    Dots,
+    /// All that the backward pass needs of the values between the layer's operations. Nothing but these operations' own
+    /// intermediate values is computed again.
+    None,
+    /// The layer's input, in the host's memory.
+    Offload,
+}
+
+impl Method {
+    /// What suits sequences of this length.
+    pub fn for_length(seq: usize) -> Self {
+        Self {
+            attention: Attention::for_length(seq),
+            loss_chunk: None,
+            remat: Remat::Full,
+            remat_every: None,
+            micro_batches: NonZeroUsize::MIN,
+        }
+    }
+}
+
+impl Remat {
+    /// Every policy.
+    pub const ALL: [Self; 4] = [Self::Full, Self::Dots, Self::None, Self::Offload];
+
+    /// The spelling on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Dots => "dots",
+            Self::None => "none",
+            Self::Offload => "offload",
+        }
+    }
+
+    /// What a layer's backward computation takes over besides the layer's input.
+    pub(super) fn keep(self) -> Keep {
+        match self {
+            Self::Full | Self::Offload => Keep::Nothing,
+            Self::Dots => Keep::Dots,
+            Self::None => Keep::Everything,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A batch in parts: losses and gradients of one after the other, summed.
+
+use super::{
+    Role, StepError,
+    build::{Arguments, Weaver},
+};
+use crate::{
+    base::{DType, Dim, Tag},
+    hlo::{Builder, Turn, Value},
+    model::{
+        AdapterId,
+        nn::{NextToken, Scope},
+    },
+};
+
+impl Weaver<'_> {
+    /// The mean loss and the gradient of every adapter factor, over all of the batch.
+    pub fn batch_loss_and_gradients<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        arguments: &Arguments<'b>,
+        targets: NextToken<'b>,
+    ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
+        let zero = |id| {
+            let tag = self.catalog.tag(Role::Gradient(id));
+            b.full(arguments[&Role::Adapter(id)].array(), 0.0).tagged(tag)
+        };
+        let zeros = [b.scalar(DType::F32, 0.0)].into_iter().chain(self.catalog.ids().map(zero)).collect();
+        let sums = self.sum_over_parts(b, arguments, targets, zeros, |part, b, arguments, targets| {
+            let NextToken { target, counted } = targets;
+            let (loss, gradients) = part.loss_and_gradients(b, arguments, target, counted)?;
+            Ok([loss].into_iter().chain(gradients.into_iter().map(|(_, gradient)| gradient)).collect())
+        })?;
+        Ok((sums[0], self.catalog.ids().zip(sums.into_iter().skip(1)).collect()))
+    }
+
+    /// The sum of the loss over all of the batch.
+    pub fn batch_loss<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        arguments: &Arguments<'b>,
+        targets: NextToken<'b>,
+    ) -> Result<Value<'b>, StepError> {
+        let zero = vec![b.scalar(DType::F32, 0.0)];
+        let sums = self.sum_over_parts(b, arguments, targets, zero, |part, b, arguments, targets| {
+            let x = part.forward(b, arguments)?;
+            Ok(vec![part.head_loss(b, arguments, x, targets.target)?])
+        })?;
+        Ok(sums[0])
+    }
+
+    /// What `body` gives for each part, summed on top of `sums`. It sees the rows of its part, and everything else whole.
+    fn sum_over_parts<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        arguments: &Arguments<'b>,
+        targets: NextToken<'b>,
+        sums: Vec<Value<'b>>,
+        body: impl for<'t> FnOnce(
+            &Weaver<'_>,
+            &'t Builder<'t>,
+            &Arguments<'t>,
+            NextToken<'t>,
+        ) -> Result<Vec<Value<'t>>, StepError>,
+    ) -> Result<Vec<Value<'b>>, StepError> {
+        let parts = self.spec.method.micro_batches.get();
+        if parts == 1 {
+            return body(self, b, arguments, targets);
+        }
+        let rows = self.scope.batch / parts;
+        let part = Weaver { scope: Scope { batch: rows, ..self.scope }, ..*self };
+        let fixed: Vec<Value<'b>> =
+            arguments.values().copied().chain([targets.target, targets.counted]).collect();
+        b.repeat("micro_batches", parts, &sums, &fixed, |turn| {
+            let Turn { b, number, carried, mut fixed } = turn;
+            let first = number * b.scalar(DType::S32, rows as f64);
+            let others = fixed.split_off(arguments.len());
+            let mut arguments: Arguments<'_> = arguments.keys().copied().zip(fixed).collect();
+            for role in self.catalog.rows() {
+                arguments.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
+            }
+            let targets = NextToken { target: rows_from(others[0], first, rows), counted: others[1] };
+            let found = body(&part, b, &arguments, targets)?;
+            Ok(carried.into_iter().zip(found).map(|(sum, value)| sum + value).collect())
+        })
+    }
+}
+
+/// Some rows of `whole [batch, seq]`.
+fn rows_from<'b>(whole: Value<'b>, first: Value<'b>, rows: usize) -> Value<'b> {
+    whole.window(0, first, rows).tagged(Tag::compute([Dim::Batch, Dim::Seq]))
+}

@@ -1,0 +1,168 @@
+//! Attention, dense and in blocks, and its gradients, against the formula in float64.
+
+use std::ops::Range;
+
+use hloom::{
+    autodiff::{Keep, backward},
+    base::{ArrayShape, DType, Literal},
+    hlo::ModuleBuilder,
+    model::{
+        Config,
+        nn::{Attention, RopeTable, Scope, attention},
+    },
+    pjrt::testing::CpuBuild,
+    templates::{Loom, TemplateError, Templates},
+};
+
+use crate::support::{Cpu, Random, relative_error};
+
+const BATCH: usize = 2;
+const HEAD_DIM: usize = 8;
+
+struct Case {
+    heads: usize,
+    kv_heads: usize,
+    seq: usize,
+    /// Lengths of the sequences that each row holds; the rest is padding. None where rows hold one.
+    packed: Option<[&'static [usize]; BATCH]>,
+    t: DType,
+}
+
+const GROUPED: Case = Case { heads: 6, kv_heads: 2, seq: 13, packed: None, t: DType::F32 };
+
+impl Case {
+    /// The sizes of queries and of keys.
+    fn sizes(&self) -> [[usize; 4]; 2] {
+        [self.heads, self.kv_heads].map(|heads| [BATCH, self.seq, heads, HEAD_DIM])
+    }
+
+    /// `q`, `k`, `v` and the cotangent of the result.
+    fn arguments(&self) -> [Literal; 4] {
+        let mut random = Random::named("attention in blocks");
+        let [queries, keys] = self.sizes();
+        [(queries, 2.0), (keys, 2.0), (keys, 1.0), (queries, 1.0)]
+            .map(|(sizes, scale)| random.array(self.t, &sizes, scale))
+    }
+
+    /// The segment of every position; zero is padding.
+    fn segments(&self) -> Option<Vec<i32>> {
+        let row = |lengths: &[usize]| {
+            let numbered = lengths.iter().zip(1..).flat_map(|(&length, number)| vec![number; length]);
+            numbered.chain(std::iter::repeat(0)).take(self.seq).collect::<Vec<i32>>()
+        };
+        self.packed.map(|rows| rows.into_iter().flat_map(row).collect())
+    }
+
+    /// The result and the cotangents of `q`, `k` and `v`, on the CPU plugin.
+    fn run(&self, attention_kind: Attention, templates: &Templates) -> Vec<Vec<f64>> {
+        let &Self { heads, kv_heads, seq, t, .. } = self;
+        let config = Config {
+            num_attention_heads: heads,
+            num_key_value_heads: kv_heads,
+            head_dim: HEAD_DIM,
+            ..Config::builtin("tiny").unwrap()
+        };
+        let module = ModuleBuilder::new();
+        let loom = Loom::new(templates, &module);
+        let scope = Scope { loom: &loom, config: &config, t, batch: BATCH, seq, attention: attention_kind };
+        let [queries, keys] = self.sizes();
+        let segments = self.segments();
+        let primal = module.try_define("primal", |b| {
+            let parameter = |name: &str, sizes| b.parameter(name, ArrayShape::new(t, sizes));
+            let (q, k, v) = (parameter("q", queries), parameter("k", keys), parameter("v", keys));
+            // Nothing is turned.
+            let phases = |value| b.full(ArrayShape::new(DType::F32, [seq, 2, HEAD_DIM / 2]), value);
+            let table = RopeTable { cos: phases(1.0), sin: phases(0.0) };
+            let segments = segments.as_ref().map(|ids| b.constant(Literal::s32s([BATCH, seq], ids)));
+            attention(&scope, q, k, v, table, segments)
+        });
+        let primal = primal.unwrap_or_else(|error: TemplateError| panic!("{error}"));
+        let gradient = backward(&module, primal, &[0, 1, 2], Keep::Nothing).unwrap().computation;
+        let entry = module.define("entry", |b| {
+            let sizes = [queries, keys, keys, queries];
+            let all = sizes.map(|sizes| b.parameter("x", ArrayShape::new(t, sizes)));
+            let result = b.call(primal, &all[..3]);
+            b.tuple(&[vec![result], b.call(gradient, &all).elements()].concat())
+        });
+        let cpu = Cpu::start(CpuBuild::Pinned);
+        let found = cpu.compile(module.finish("attention", entry.unwrap(), vec![])).run(&self.arguments());
+        found.iter().map(Literal::to_f64s).collect()
+    }
+
+    /// The same in float64.
+    fn expected(&self) -> Vec<Vec<f64>> {
+        let [q, k, v, d_o] = self.arguments().map(|literal| literal.to_f64s());
+        let [queries, keys] = self.sizes();
+        let at = |sizes: [usize; 4], row: usize, position: usize, head: usize| -> Range<usize> {
+            let first = ((row * sizes[1] + position) * sizes[2] + head) * HEAD_DIM;
+            first..first + HEAD_DIM
+        };
+        let scale = (HEAD_DIM as f64).sqrt().recip();
+        let segments = self.segments().unwrap_or_else(|| vec![1; BATCH * self.seq]);
+        let mut found = [&q, &q, &k, &v].map(|like| vec![0.0; like.len()]);
+        let [o, dq, dk, dv] = &mut found;
+        for (row, head, query) in (0..BATCH)
+            .flat_map(|row| (0..self.heads).map(move |head| (row, head)))
+            .flat_map(|(row, head)| (0..self.seq).map(move |query| (row, head, query)))
+        {
+            let kv_head = head / (self.heads / self.kv_heads);
+            let here = at(queries, row, query, head);
+            let there = |key: usize| at(keys, row, key, kv_head);
+            let segment = |position: usize| segments[row * self.seq + position];
+            let seen: Vec<usize> = (0..=query).filter(|&key| segment(key) == segment(query)).collect();
+            let weight = |&key: &usize| (scale * dot(&q[here.clone()], &k[there(key)])).exp();
+            let total: f64 = seen.iter().map(weight).sum();
+            let p: Vec<f64> = seen.iter().map(|key| weight(key) / total).collect();
+            let dp: Vec<f64> = seen.iter().map(|&key| dot(&d_o[here.clone()], &v[there(key)])).collect();
+            let mean = dot(&p, &dp);
+            for ((&key, p), dp) in seen.iter().zip(&p).zip(&dp) {
+                let ds = p * (dp - mean) * scale;
+                add(&mut o[here.clone()], *p, &v[there(key)]);
+                add(&mut dq[here.clone()], ds, &k[there(key)]);
+                add(&mut dk[there(key)], ds, &q[here.clone()]);
+                add(&mut dv[there(key)], *p, &d_o[here.clone()]);
+            }
+        }
+        found.to_vec()
+    }
+
+    #[track_caller]
+    fn check(&self, attention: Attention, limit: f64) {
+        let found = self.run(attention, &Templates::embedded());
+        for ((name, found), expected) in ["o", "dq", "dk", "dv"].iter().zip(found).zip(self.expected()) {
+            let error = relative_error(&found, &expected);
+            assert!(error <= limit, "{name} of {attention:?}: {error:.1e} is beyond {limit:.0e}");
+        }
+    }
+}
+
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
+fn add(sum: &mut [f64], factor: f64, part: &[f64]) {
+    sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += factor * part);
+}
+
+#[test]
+fn every_way_agrees_with_the_formula() {
+    for block in [1, 4, 5, 13, 512] {
+        GROUPED.check(Attention::Blocks(block), 1e-6);
+    }
+    GROUPED.check(Attention::Dense, 1e-6);
+    let as_many_keys = Case { heads: 3, kv_heads: 3, ..GROUPED };
+    as_many_keys.check(Attention::Blocks(6), 1e-6);
+    let one_key = Case { heads: 3, kv_heads: 1, seq: 8, ..GROUPED };
+    one_key.check(Attention::Blocks(4), 1e-6);
+    Case { t: DType::BF16, ..GROUPED }.check(Attention::Blocks(5), 1e-2);
+}
+
+#[test]
+fn a_sequence_does_not_see_its_neighbours_in_a_row() {
+    // One begins and ends inside of a block, one fills several, and the second row ends with padding.
+    let packed = Case { packed: Some([&[3, 2, 8], &[7, 4]]), ..GROUPED };
+    packed.check(Attention::Dense, 1e-6);
+    for block in [1, 4, 5, 13] {
+        packed.check(Attention::Blocks(block), 1e-6);
+    }
+}
