@@ -1,15 +1,19 @@
 use super::{DataError, Dataset, Sample, order::Shuffle};
-use crate::base::{ArrayShape, Literal};
+use crate::base::Literal;
 
-/// Sequences of token ids and what is to be learned of them.
+/// Sequences of token ids and what is to be learned of them. A row holds one sample, or several where the dataset is
+/// packed, and padding after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// `s32[batch, seq]`, each row a sample with padding after it.
+    /// `s32[batch, seq]`.
     pub input_ids: Literal,
-    /// `s32[batch, seq]`: the id at the same place of `input_ids`, or [`Batch::IGNORED`] where it is not to
-    /// be learned. Aligned as Hugging Face aligns labels: the shift to the next token is the model's.
+    /// `s32[batch, seq]`: which sample of its row each token belongs to, counted from one; zero for padding.
+    pub segment_ids: Literal,
+    /// `s32[batch, seq]`: the id at the same place of `input_ids`, or [`Batch::IGNORED`] where it is not to be learned.
+    /// Aligned as Hugging Face aligns labels: the shift to the next token is the model's. The first token of a sample
+    /// is never learned, for the one before it belongs to another.
     pub labels: Literal,
-    /// Labels that the loss counts: those of `labels` from position one of each row on.
+    /// Labels that the loss counts.
     pub counted: usize,
 }
 
@@ -17,17 +21,39 @@ impl Batch {
     /// The label of a token that is not to be learned, as PyTorch's `cross_entropy` knows it.
     pub const IGNORED: i32 = -100;
 
-    /// A batch of given tokens and labels, both `s32[batch, seq]`.
+    /// A batch of given tokens and labels, both `s32[batch, seq]`, each row a single sample.
     ///
     /// # Panics
     /// If their shapes differ or are not of two dimensions.
     pub fn new(input_ids: Literal, labels: Literal) -> Self {
+        let segment_ids = Literal::s32s(labels.shape().dims.clone(), &vec![1; labels.shape().elements()]);
+        Self::with_segments(input_ids, segment_ids, labels)
+    }
+
+    /// A batch whose rows may hold several samples; the labels of their first tokens are ignored.
+    ///
+    /// # Panics
+    /// If the shapes differ or are not of two dimensions.
+    pub fn with_segments(input_ids: Literal, segment_ids: Literal, labels: Literal) -> Self {
         assert_eq!(input_ids.shape(), labels.shape(), "tokens and labels of one shape");
-        let seq = labels.shape().dims[1];
-        let values = labels.to_f64s();
-        let counted = values.chunks(seq).flat_map(|row| &row[1..]);
-        let counted = counted.filter(|label| **label != f64::from(Self::IGNORED)).count();
-        Self { input_ids, labels, counted }
+        assert_eq!(input_ids.shape(), segment_ids.shape(), "tokens and segments of one shape");
+        let (rows, seq) = (labels.shape().dims[0], labels.shape().dims[1]);
+        let (mut labels, segments) = (s32s(&labels), s32s(&segment_ids));
+        for (label_row, segment_row) in labels.chunks_mut(seq).zip(segments.chunks(seq)) {
+            let mut before = None;
+            for (label, segment) in label_row.iter_mut().zip(segment_row) {
+                if before.replace(segment) != Some(segment) {
+                    *label = Self::IGNORED;
+                }
+            }
+        }
+        let counted = labels.iter().filter(|label| **label != Self::IGNORED).count();
+        Self { input_ids, segment_ids, labels: Literal::s32s([rows, seq], &labels), counted }
+    }
+
+    /// Whether a row holds more than one sample.
+    pub fn is_packed(&self) -> bool {
+        s32s(&self.segment_ids).into_iter().any(|segment| segment > 1)
     }
 
     /// The same rows, and below them as many that count for nothing as make their number a multiple of `parts`.
@@ -36,54 +62,65 @@ impl Batch {
     /// If `parts` is zero.
     pub fn filled_to_multiple(&self, parts: usize) -> Self {
         let sizes = &self.input_ids.shape().dims;
-        let shape =
-            ArrayShape::new(self.input_ids.shape().dtype, [sizes[0].next_multiple_of(parts), sizes[1]]);
+        let dims = [sizes[0].next_multiple_of(parts), sizes[1]];
         let fill = |literal: &Literal, value: i32| {
-            let mut bytes = literal.bytes().to_vec();
-            let more = (shape.bytes() - bytes.len()) / value.to_le_bytes().len();
-            bytes.extend(std::iter::repeat_n(value.to_le_bytes(), more).flatten());
-            Literal::from_bytes(shape.clone(), bytes)
+            let mut values = s32s(literal);
+            values.resize(dims[0] * dims[1], value);
+            Literal::s32s(dims, &values)
         };
-        Self::new(fill(&self.input_ids, 0), fill(&self.labels, Self::IGNORED))
+        Self {
+            input_ids: fill(&self.input_ids, 0),
+            segment_ids: fill(&self.segment_ids, 0),
+            labels: fill(&self.labels, Self::IGNORED),
+            counted: self.counted,
+        }
     }
 
     /// Each row as a batch of its own.
     pub fn rows(&self) -> Vec<Self> {
-        let row = |literal: &Literal, row: usize| {
-            let seq = literal.shape().dims[1];
-            let bytes = literal.shape().bytes() / literal.shape().dims[0];
-            let shape = ArrayShape::new(literal.shape().dtype, [1, seq]);
-            Literal::from_bytes(shape, literal.bytes()[row * bytes..(row + 1) * bytes].to_vec())
+        let seq = self.input_ids.shape().dims[1];
+        let values = [&self.input_ids, &self.segment_ids, &self.labels].map(s32s);
+        let row = |start: usize| {
+            let [input_ids, segment_ids, labels] =
+                values.each_ref().map(|values| Literal::s32s([1, seq], &values[start..start + seq]));
+            Self::with_segments(input_ids, segment_ids, labels)
         };
-        let rows = 0..self.input_ids.shape().dims[0];
-        rows.map(|index| Self::new(row(&self.input_ids, index), row(&self.labels, index))).collect()
+        (0..values[0].len()).step_by(seq).map(row).collect()
     }
 
-    /// Rows past the last of `samples` are nothing but padding.
-    fn of<'a>(samples: impl Iterator<Item = &'a Sample>, batch: usize, dataset: &Dataset) -> Self {
+    /// Rows past the last of `sequences` are nothing but padding.
+    fn of<'a>(sequences: impl Iterator<Item = &'a [usize]>, batch: usize, dataset: &Dataset) -> Self {
         let seq = dataset.seq();
         let mut input_ids = vec![dataset.pad_id().cast_signed(); batch * seq];
+        let mut segment_ids = vec![0; batch * seq];
         let mut labels = vec![Self::IGNORED; batch * seq];
-        let mut counted = 0;
-        let rows = input_ids.chunks_exact_mut(seq).zip(labels.chunks_exact_mut(seq));
-        for (sample, (input_row, label_row)) in samples.zip(rows) {
-            let tokens = sample.ids.iter().zip(&sample.counted);
-            for ((&id, &is_counted), (input, label)) in tokens.zip(input_row.iter_mut().zip(label_row)) {
-                *input = id.cast_signed();
-                if is_counted {
-                    *label = *input;
+        for (row, sequence) in sequences.enumerate() {
+            let mut place = row * seq;
+            for (&sample, segment) in sequence.iter().zip(1..) {
+                let Sample { ids, counted } = &dataset.samples()[sample];
+                for (&id, &is_counted) in ids.iter().zip(counted) {
+                    input_ids[place] = id.cast_signed();
+                    segment_ids[place] = segment;
+                    if is_counted {
+                        labels[place] = input_ids[place];
+                    }
+                    place += 1;
                 }
             }
-            counted += sample.labels_within(seq);
         }
-        let dims = [batch, seq];
-        Self { input_ids: Literal::s32s(dims, &input_ids), labels: Literal::s32s(dims, &labels), counted }
+        let [input_ids, segment_ids, labels] =
+            [input_ids, segment_ids, labels].map(|values| Literal::s32s([batch, seq], &values));
+        Self::with_segments(input_ids, segment_ids, labels)
     }
+}
+
+fn s32s(literal: &Literal) -> Vec<i32> {
+    literal.to_f64s().into_iter().map(|value| value as i32).collect()
 }
 
 /// The endless stream of training batches.
 ///
-/// Each epoch is a new permutation of the samples, and one follows the other without a gap: a batch may hold
+/// Each epoch is a new permutation of the dataset's sequences, and one follows the other without a gap: a batch may hold
 /// the end of one and the beginning of the next. The batch of a step depends on the dataset, the batch size,
 /// the seed and the step alone, so that [`Self::step`] is all that a checkpoint has to save.
 #[derive(Clone, Debug)]
@@ -103,7 +140,7 @@ impl<'a> Batches<'a> {
     /// [`DataError::TooSmall`] if `batch` is zero.
     pub fn from_step(dataset: &'a Dataset, batch: usize, seed: u64, step: u64) -> Result<Self, DataError> {
         at_least_one(batch)?;
-        let order = Shuffle::epoch(seed, 0).permutation(dataset.samples().len());
+        let order = Shuffle::epoch(seed, 0).permutation(dataset.sequences().len());
         Ok(Self { dataset, batch, seed, step, epoch: 0, order })
     }
 
@@ -112,15 +149,15 @@ impl<'a> Batches<'a> {
         self.step
     }
 
-    /// The sample at a place of the stream.
-    fn sample(&mut self, place: u128) -> &'a Sample {
-        let n_samples = self.order.len() as u128;
-        let epoch = (place / n_samples) as u64;
+    /// The sequence at a place of the stream.
+    fn sequence(&mut self, place: u128) -> &'a [usize] {
+        let n_sequences = self.order.len() as u128;
+        let epoch = (place / n_sequences) as u64;
         if epoch != self.epoch {
             self.epoch = epoch;
             self.order = Shuffle::epoch(self.seed, epoch).permutation(self.order.len());
         }
-        &self.dataset.samples()[self.order[(place % n_samples) as usize]]
+        &self.dataset.sequences()[self.order[(place % n_sequences) as usize]]
     }
 }
 
@@ -129,19 +166,20 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Batch> {
         let first = u128::from(self.step) * self.batch as u128;
-        let samples: Vec<_> = (first..).take(self.batch).map(|place| self.sample(place)).collect();
+        let sequences: Vec<_> = (first..).take(self.batch).map(|place| self.sequence(place)).collect();
         self.step += 1;
-        Some(Batch::of(samples.into_iter(), self.batch, self.dataset))
+        Some(Batch::of(sequences.into_iter(), self.batch, self.dataset))
     }
 }
 
-/// Every sample once, in file order; the last batch is filled up with empty rows.
+/// Every sample once, in the order of the dataset's sequences; the last batch is filled up with empty rows.
 ///
 /// # Errors
 /// [`DataError::TooSmall`] if `batch` is zero.
 pub fn held_out_batches(dataset: &Dataset, batch: usize) -> Result<impl Iterator<Item = Batch>, DataError> {
     at_least_one(batch)?;
-    Ok(dataset.samples().chunks(batch).map(move |samples| Batch::of(samples.iter(), batch, dataset)))
+    let batches = dataset.sequences().chunks(batch);
+    Ok(batches.map(move |sequences| Batch::of(sequences.iter().map(Vec::as_slice), batch, dataset)))
 }
 
 fn at_least_one(batch: usize) -> Result<(), DataError> {
@@ -158,43 +196,99 @@ mod tests {
     use super::*;
     use crate::data::{Rows, testing};
 
+    const SEQ: usize = 16;
+
     /// Samples told apart by their lengths: row `i` holds the opening token and `i + 1` more.
     fn dataset(n_rows: usize) -> Dataset {
         let text: String = (1..=n_rows).map(|n| format!("{{\"text\": \"{}\"}}\n", "x".repeat(n))).collect();
         let rows = Rows::parse("a.jsonl", text.as_bytes()).unwrap();
-        Dataset::new(&rows, testing::tokenizer(), 16).unwrap()
+        Dataset::new(&rows, testing::tokenizer(), SEQ).unwrap()
     }
 
-    /// Which rows of [`dataset`] a batch holds.
-    fn rows_of(batch: &Batch) -> Vec<usize> {
-        let labels = batch.labels.to_f64s();
-        labels
-            .chunks(16)
-            .map(|row| row.iter().filter(|&&label| label != f64::from(Batch::IGNORED)).count())
-            .collect()
+    /// Such datasets, packed and not.
+    fn datasets() -> impl Strategy<Value = Dataset> {
+        let plain = (1..12_usize).prop_map(dataset);
+        prop_oneof![plain.clone(), plain.prop_map(Dataset::packed)]
+    }
+
+    /// The lengths of the samples in each row of a batch.
+    fn samples_of(batch: &Batch) -> Vec<Vec<usize>> {
+        let segments = s32s(&batch.segment_ids);
+        let of_row = |row: &[i32]| -> Vec<usize> {
+            let samples = row.chunk_by(|a, b| a == b).filter(|run| run[0] != 0);
+            samples.map(<[i32]>::len).collect()
+        };
+        segments.chunks(SEQ).map(of_row).collect()
     }
 
     #[test]
     fn a_batch_pads_and_labels_what_counts() {
-        let rows = Rows::parse("a.jsonl", br#"{"prompt": "a", "completion": "the"}"#).unwrap();
+        let text = r#"{"prompt": "a", "completion": "the"}
+            {"text": "atx"}"#;
+        let rows = Rows::parse("a.jsonl", text.as_bytes()).unwrap();
         let tokenizer = testing::tokenizer();
-        let dataset = Dataset::new(&rows, tokenizer, 6).unwrap();
-        let batch = Batches::from_step(&dataset, 1, 0, 0).unwrap().next().unwrap();
         let id = |token| tokenizer.token_id(token).unwrap().cast_signed();
         let (bos, a, the, eos, pad) =
             (id("<|im_start|>"), id("a"), id("the"), id("<|im_end|>"), id("<|pad|>"));
-        assert_eq!(batch.input_ids, Literal::s32s([1, 6], &[bos, a, the, eos, pad, pad]));
-        assert_eq!(batch.labels, Literal::s32s([1, 6], &[-100, -100, the, eos, -100, -100]));
-        assert_eq!(batch.counted, 2);
+        let (at, x) = (id("at"), id("x"));
+        let check = |dataset: Dataset, expect: [&[i32]; 3], counted: usize| {
+            let dims = [expect[0].len() / dataset.seq(), dataset.seq()];
+            let batch = held_out_batches(&dataset, dims[0]).unwrap().next().unwrap();
+            let found = [&batch.input_ids, &batch.segment_ids, &batch.labels];
+            assert_eq!(found, expect.map(|values| Literal::s32s(dims, values)).each_ref());
+            assert_eq!(batch.counted, counted);
+        };
+        let dataset = Dataset::new(&rows, tokenizer, 5).unwrap();
+        check(
+            dataset,
+            [
+                &[bos, a, the, eos, pad, bos, at, x, pad, pad],
+                &[1, 1, 1, 1, 0, 1, 1, 1, 0, 0],
+                &[-100, -100, the, eos, -100, -100, at, x, -100, -100],
+            ],
+            4,
+        );
+        let packed = Dataset::new(&rows, tokenizer, 8).unwrap().packed();
+        check(
+            packed,
+            [
+                &[bos, a, the, eos, bos, at, x, pad],
+                &[1, 1, 1, 1, 2, 2, 2, 0],
+                &[-100, -100, the, eos, -100, at, x, -100],
+            ],
+            4,
+        );
+    }
+
+    #[test]
+    fn rows_of_given_tokens_are_single_samples() {
+        let ids = Literal::s32s([2, 3], &[5, 6, 7, 8, 9, 0]);
+        let batch = Batch::new(ids.clone(), Literal::s32s([2, 3], &[5, 6, -100, 8, 9, 0]));
+        assert_eq!(batch.segment_ids, Literal::s32s([2, 3], &[1; 6]));
+        assert_eq!(batch.labels, Literal::s32s([2, 3], &[-100, 6, -100, -100, 9, 0]));
+        assert_eq!((batch.counted, batch.is_packed()), (3, false));
+        assert_eq!(batch.rows()[1].labels, Literal::s32s([1, 3], &[-100, 9, 0]));
+        let filled = batch.filled_to_multiple(3);
+        assert_eq!(filled.rows()[..2], batch.rows());
+        assert_eq!(filled.rows()[2].segment_ids, Literal::s32s([1, 3], &[0; 3]));
+        assert_eq!((filled.rows()[2].counted, filled.counted), (0, 3));
+        let two = Literal::s32s([2, 3], &[1, 2, 2, 1, 1, 0]);
+        let packed = Batch::with_segments(ids.clone(), two, ids);
+        assert_eq!(packed.labels, Literal::s32s([2, 3], &[-100, -100, 7, -100, 9, -100]));
+        assert_eq!((packed.counted, packed.is_packed()), (2, true));
     }
 
     #[test]
     fn held_out_batches_hold_every_sample_once_and_empty_rows_after() {
+        let check = |dataset: &Dataset, expect: [Vec<Vec<Vec<usize>>>; 1]| {
+            let batches: Vec<_> = held_out_batches(dataset, 2).unwrap().collect();
+            assert_eq!([batches.iter().map(samples_of).collect::<Vec<_>>()], expect);
+            let counted: usize = batches.iter().map(|batch| batch.counted).sum();
+            assert_eq!(counted, dataset.report().counted_tokens);
+        };
         let dataset = dataset(5);
-        let batches: Vec<_> = held_out_batches(&dataset, 2).unwrap().collect();
-        assert_eq!(batches.iter().map(rows_of).collect::<Vec<_>>(), [[2, 3], [4, 5], [6, 0]]);
-        let counted: usize = batches.iter().map(|batch| batch.counted).sum();
-        assert_eq!(counted, dataset.report().counted_tokens);
+        check(&dataset, [vec![vec![vec![2], vec![3]], vec![vec![4], vec![5]], vec![vec![6], vec![]]]]);
+        check(&dataset.packed(), [vec![vec![vec![2, 3], vec![4, 5, 6]]]]);
     }
 
     #[test]
@@ -206,22 +300,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_epoch_is_a_permutation(n_rows in 1..12_usize, batch in 1..9_usize, seed: u64) {
-            let dataset = dataset(n_rows);
-            let stream: Vec<usize> = Batches::from_step(&dataset, batch, seed, 0).unwrap()
-                .take((3 * n_rows).div_ceil(batch))
-                .flat_map(|batch| rows_of(&batch))
+        fn every_epoch_has_every_sample_once(dataset in datasets(), batch in 1..9_usize, seed: u64) {
+            let n_sequences = dataset.sequences().len();
+            let stream: Vec<Vec<usize>> = Batches::from_step(&dataset, batch, seed, 0).unwrap()
+                .take((3 * n_sequences).div_ceil(batch))
+                .flat_map(|batch| samples_of(&batch))
                 .collect();
-            for epoch in stream.chunks_exact(n_rows) {
-                let mut rows = epoch.to_vec();
-                rows.sort_unstable();
-                prop_assert_eq!(rows, (2..n_rows + 2).collect::<Vec<_>>());
+            for epoch in stream.chunks_exact(n_sequences) {
+                let mut samples = epoch.concat();
+                samples.sort_unstable();
+                prop_assert_eq!(samples, (2..dataset.samples().len() + 2).collect::<Vec<_>>());
             }
         }
 
         #[test]
-        fn resuming_equals_running_through(n_rows in 1..12_usize, batch in 1..9_usize, seed: u64, skipped in 0..20_usize) {
-            let dataset = dataset(n_rows);
+        fn resuming_equals_running_through(dataset in datasets(), batch in 1..9_usize, seed: u64, skipped in 0..20_usize) {
             let mut through = Batches::from_step(&dataset, batch, seed, 0).unwrap();
             let _ = through.by_ref().take(skipped).count();
             let resumed = Batches::from_step(&dataset, batch, seed, through.step()).unwrap();
@@ -230,16 +323,30 @@ mod tests {
         }
 
         #[test]
-        fn padding_never_counts(n_rows in 1..12_usize, batch in 1..9_usize, seed: u64) {
-            let dataset = dataset(n_rows);
-            let pad = f64::from(dataset.pad_id());
+        fn rows_hold_whole_samples_whose_first_label_does_not_count(dataset in datasets(), batch in 1..9_usize, seed: u64) {
             for batch in Batches::from_step(&dataset, batch, seed, 0).unwrap().take(4) {
-                let (ids, labels) = (batch.input_ids.to_f64s(), batch.labels.to_f64s());
-                let counted = labels.chunks(16).flat_map(|row| &row[1..]).filter(|&&label| label >= 0.0).count();
-                prop_assert_eq!(batch.counted, counted);
-                for (id, label) in ids.into_iter().zip(labels) {
-                    prop_assert_eq!(label, if id == pad { f64::from(Batch::IGNORED) } else { id });
+                let [ids, segments, labels] = [&batch.input_ids, &batch.segment_ids, &batch.labels].map(s32s);
+                let mut counted = 0;
+                for ((ids, segments), labels) in ids.chunks(SEQ).zip(segments.chunks(SEQ)).zip(labels.chunks(SEQ)) {
+                    let mut place = 0;
+                    for (run, expect) in segments.chunk_by(|a, b| a == b).zip(1..) {
+                        let (ids, labels) = (&ids[place..place + run.len()], &labels[place..place + run.len()]);
+                        place += run.len();
+                        prop_assert_eq!(labels[0], Batch::IGNORED);
+                        if run[0] == 0 {
+                            prop_assert_eq!(place, SEQ);
+                            prop_assert!(ids.iter().all(|&id| id == dataset.pad_id().cast_signed()));
+                            prop_assert!(labels.iter().all(|&label| label == Batch::IGNORED));
+                        } else {
+                            let sample = &dataset.samples()[run.len() - 2];
+                            prop_assert_eq!(run[0], expect);
+                            prop_assert!(ids.iter().eq(sample.ids.iter().map(|id| id.cast_signed()).collect::<Vec<_>>().iter()));
+                            prop_assert_eq!(&labels[1..], &ids[1..]);
+                            counted += run.len() - 1;
+                        }
+                    }
                 }
+                prop_assert_eq!(batch.counted, counted);
             }
         }
     }

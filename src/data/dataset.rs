@@ -1,11 +1,12 @@
 use rayon::prelude::*;
 
-use super::{DataError, Rows, Sample, Tokenizer, error::Problems};
+use super::{DataError, Rows, Sample, Tokenizer, error::Problems, packing::best_fit};
 
 /// Samples of one sequence length, ready to be put into batches. Never empty.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     samples: Vec<Sample>,
+    sequences: Vec<Vec<usize>>,
     file: String,
     seq: usize,
     pad_id: u32,
@@ -27,10 +28,12 @@ pub struct DatasetReport {
     pub counted_tokens: usize,
     /// Tokens of the longest row before cutting.
     pub longest: usize,
+    /// Sequences that the samples stand in: as many as there are samples, or fewer where they are packed.
+    pub sequences: usize,
 }
 
 impl Dataset {
-    /// Encodes `rows` as samples of at most `seq` tokens.
+    /// Encodes `rows` as samples of at most `seq` tokens, each in a sequence of its own.
     ///
     /// # Errors
     /// If `seq` is below two, a conversation has no chat template, rows cannot be encoded (all of them are
@@ -55,7 +58,17 @@ impl Dataset {
         if samples.is_empty() {
             return Err(DataError::NothingCounted { file, seq });
         }
-        Ok(Self { samples, file, seq, pad_id: tokenizer.pad_id(), report })
+        let sequences = (0..samples.len()).map(|sample| vec![sample]).collect();
+        report.sequences = samples.len();
+        Ok(Self { samples, sequences, file, seq, pad_id: tokenizer.pad_id(), report })
+    }
+
+    /// The same samples, several in a sequence where they fit, so that little of it is padding.
+    pub fn packed(self) -> Self {
+        let lengths: Vec<usize> = self.samples.iter().map(|sample| sample.ids.len()).collect();
+        let sequences = best_fit(&lengths, self.seq);
+        let report = DatasetReport { sequences: sequences.len(), ..self.report };
+        Self { sequences, report, ..self }
     }
 
     /// Checks that a model with `vocab` rows in its embedding knows every token, padding included.
@@ -77,6 +90,11 @@ impl Dataset {
         &self.samples
     }
 
+    /// Which samples stand in each sequence, one after the other; together they have at most [`Self::seq`] tokens.
+    pub fn sequences(&self) -> &[Vec<usize>] {
+        &self.sequences
+    }
+
     /// Sequence length in tokens.
     pub fn seq(&self) -> usize {
         self.seq
@@ -94,6 +112,12 @@ impl Dataset {
 }
 
 impl DatasetReport {
+    /// The share of padding in sequences of `seq` tokens, from zero to one.
+    pub fn padding(&self, seq: usize) -> f64 {
+        let tokens = self.sequences as f64 * seq as f64;
+        (tokens - self.tokens as f64) / tokens
+    }
+
     /// Counts a sample and cuts it to `seq` tokens; `None` if nothing is left to learn.
     fn admit(&mut self, mut sample: Sample, seq: usize) -> Option<Sample> {
         let counted = sample.labels_within(seq);
@@ -130,10 +154,36 @@ mod tests {
             {"prompt": "abcd", "completion": "efg"}
             {"prompt": "abcdefgh", "completion": "i"}"#;
         let dataset = load(text, 6).unwrap();
-        let report =
-            DatasetReport { rows: 3, cut: 2, dropped: 1, tokens: 12, counted_tokens: 3, longest: 11 };
+        let report = DatasetReport {
+            rows: 3,
+            cut: 2,
+            dropped: 1,
+            tokens: 12,
+            counted_tokens: 3,
+            longest: 11,
+            sequences: 2,
+        };
         assert_eq!(dataset.report(), &report);
         assert_eq!(dataset.samples().iter().map(|sample| sample.ids.len()).collect::<Vec<_>>(), [6, 6]);
+    }
+
+    #[test]
+    fn packing_leaves_the_samples_and_puts_them_into_fewer_sequences() {
+        let texts = ["abcde", "b", "cc", "abcdefg"].map(|text| format!("{{\"text\": \"{text}\"}}"));
+        let dataset = load(&texts.join("\n"), 8).unwrap();
+        let of_tokens = |dataset: &Dataset| -> Vec<usize> {
+            dataset.samples().iter().map(|sample| sample.ids.len()).collect()
+        };
+        assert_eq!(of_tokens(&dataset), [6, 2, 3, 8]);
+        assert_eq!(
+            (dataset.sequences(), dataset.report().padding(8)),
+            (&[vec![0], vec![1], vec![2], vec![3]][..], 0.40625)
+        );
+        let packed = dataset.clone().packed();
+        assert_eq!(packed.samples(), dataset.samples());
+        assert_eq!(packed.sequences(), [vec![0, 1], vec![2], vec![3]]);
+        assert_eq!(packed.report(), &DatasetReport { sequences: 3, ..dataset.report().clone() });
+        assert_eq!(packed.report().padding(8), 5.0 / 24.0);
     }
 
     #[test]

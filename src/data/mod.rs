@@ -1,8 +1,8 @@
 //! Layer 2: from files of text to batches of token ids.
 //!
 //! [`Rows`] are read from JSONL, written out through the model's own chat template and [`Tokenizer`] as
-//! [`Sample`]s, gathered in a [`Dataset`] and handed out as [`Batch`]es in an order that depends on nothing
-//! but the seed.
+//! [`Sample`]s, gathered in a [`Dataset`], which may pack several into a sequence, and handed out as
+//! [`Batch`]es in an order that depends on nothing but the seed.
 
 mod error;
 
@@ -17,6 +17,8 @@ mod rows;
 mod sample;
 
 mod dataset;
+
+mod packing;
 
 mod batches;
 
