@@ -57,6 +57,11 @@ fn a_bundle_trains_as_the_step_that_is_compiled_on_the_spot() {
 }
 
 #[test]
+fn a_bundle_whose_rows_are_packed_brings_that() {
+    same_as_without("--pack");
+}
+
+#[test]
 fn a_bundle_for_several_devices_brings_its_mesh() {
     same_as_without(&format!(
         "--mesh {} --rank 4 --targets q_proj,down_proj --max-grad-norm 0.5",

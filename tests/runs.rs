@@ -125,6 +125,28 @@ fn a_run_goes_on_on_other_devices() {
 }
 
 #[test]
+fn a_packed_run_passes_over_its_rows_in_fewer_steps_and_is_resumed() {
+    let world = World::new();
+    let train = |out: &str, flags: &str| {
+        format!("train --model model --data rows.jsonl --seq 64 --batch 1 --held-out 2 --out {out} {flags}")
+    };
+    world.succeeds(&train("alone", "--quiet"));
+    let log = world.hloom(&train("whole", "--pack")).err;
+    assert_eq!((updates(&world, "alone").len(), updates(&world, "whole").len()), (6, 2));
+    assert!(log.contains("\n6 rows, packed into 2 sequences: "), "{log}");
+    assert!(log.contains("\n2 rows held out, packed into 1 sequence: "), "{log}");
+
+    world.succeeds(&train("out", "--pack --steps 1 --schedule constant --warmup 0 --quiet"));
+    let refused = "--resume: out/checkpoint.safetensors: pack: expected true, found: false";
+    let hint = "give the settings of the run that wrote it";
+    let more = "--steps 5 --schedule constant --warmup 0 --quiet";
+    world.refuses(&train("out", &format!("{more} --resume")), &format!("error: {refused}\n\nhint: {hint}\n"));
+    world.succeeds(&train("out", &format!("{more} --pack --resume")));
+    world.succeeds(&train("at-once", &format!("{more} --pack")));
+    check_same(&world, "out", "at-once");
+}
+
+#[test]
 fn a_run_that_is_killed_before_it_saved_leaves_no_adapter() {
     let world = World::new();
     let mut child = start(&world, "out", "--steps 1000000");

@@ -17,7 +17,7 @@ use crate::{
         Compiled, Engine, RuntimeError,
         bundle::{Bundle, BundleError, Manifest},
     },
-    step::StepSpec,
+    step::{Packing, StepSpec},
     templates::Templates,
     train::{TrainError, adapter_config, lora_spec},
 };
@@ -29,6 +29,7 @@ use crate::{
 pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
     let Manifest { made, .. } = bundle.manifest();
     let optimizer = made.optimizer;
+    let pack = made.packing == Packing::On;
     let max_grad_norm = optimizer.max_grad_norm.unwrap_or(f64::INFINITY);
     let number = |value: Option<f64>| value.map(|value| value.to_string());
     let count = |value: Option<usize>| value.map(|value| value.to_string());
@@ -36,6 +37,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
     for (setting, found, made) in [
         ("--batch", count(given.batch), made.batch.to_string()),
         ("--seq", count(given.seq), made.seq.to_string()),
+        ("--pack", given.pack.map(|pack| pack.to_string()), pack.to_string()),
         ("--accumulate", count(given.accumulate), "1".to_owned()),
         ("--dtype", given.dtype.as_ref().map(|word| word.0.to_string()), dtype.to_string()),
         ("--beta1", number(given.beta1), optimizer.beta1.to_string()),
@@ -53,6 +55,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
     Ok(Settings {
         batch: Some(made.batch),
         seq: Some(made.seq),
+        pack: Some(pack),
         dtype: Some(Word(dtype)),
         beta1: Some(optimizer.beta1),
         beta2: Some(optimizer.beta2),

@@ -273,7 +273,7 @@ impl Compiler<'_> {
 }
 
 fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates: &Templates) -> Made {
-    let step::Workload { config, dtype, batch, seq, .. } = spec.workload;
+    let step::Workload { config, dtype, batch, seq, packing, .. } = spec.workload;
     let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
     let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
     Made {
@@ -281,6 +281,7 @@ fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates:
         config: serde_json::to_value(config).unwrap_or_default(),
         batch,
         seq,
+        packing,
         dtype: dtype.name().to_owned(),
         lora: adapter_config(&workload.spec, None),
         optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },

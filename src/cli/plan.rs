@@ -18,10 +18,10 @@ use crate::{
     optim::{AdamW, Schedule, ScheduleKind},
     pjrt::targets::{GpuMemory, Target},
     runtime::{Devices, DevicesError},
-    step::Method,
+    step::{Method, Packing},
     train::{
-        TrainError, checkpoint,
-        run::{RunConfig, RunData, Start},
+        RunData, TrainError, checkpoint,
+        run::{RunConfig, Start},
     },
 };
 
@@ -71,14 +71,14 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
     }
 }
 
-/// Everything else about a run that learns from `train_rows` rows and splits a batch into `batch_parts`. `folder` is where
-/// relative defaults lie.
+/// Everything else about a run, one pass of which is `sequences`, and which splits a batch into `batch_parts`. `folder` is
+/// where relative defaults lie.
 ///
 /// # Errors
 /// The first setting that is not possible.
 pub fn run_config(
     settings: &Settings,
-    train_rows: usize,
+    sequences: usize,
     batch_parts: usize,
     folder: &Path,
 ) -> Result<RunConfig, TrainError> {
@@ -86,21 +86,14 @@ pub fn run_config(
     let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
     let Shape { batch, seq } = shape(settings, used_for, batch_parts)?;
     let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
-    let one_pass = (train_rows / batch.saturating_mul(accumulate)).max(1);
-    let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass };
-    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?;
-    let schedule = Schedule {
-        kind: settings.schedule.as_ref().map_or(ScheduleKind::Cosine, |word| word.0),
-        peak_lr: positive("--lr", settings.lr.unwrap_or(default::LR))?,
-        warmup_steps: settings.warmup.unwrap_or(default::WARMUP.min(steps / 10)),
-        total_steps: steps,
-    };
+    let schedule = schedule(settings, sequences / batch.saturating_mul(accumulate))?;
     let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
     let question = || quick_start.then(|| HELD_OUT_QUESTION.to_owned());
     Ok(RunConfig {
-        steps,
+        steps: schedule.total_steps,
         batch,
         seq,
+        packing: packing(settings),
         accumulate,
         schedule,
         lora: lora(settings),
@@ -116,6 +109,27 @@ pub fn run_config(
         question: settings.question.clone().or_else(question),
         base_model: None,
     })
+}
+
+/// The learning rates of a run's updates, of which `one_pass` makes a pass over the data.
+///
+/// # Errors
+/// If there are no updates, or their rate leads nowhere.
+pub fn schedule(settings: &Settings, one_pass: usize) -> Result<Schedule, TrainError> {
+    let quick_start = settings.data.is_none();
+    let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass.max(1) };
+    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?;
+    Ok(Schedule {
+        kind: settings.schedule.as_ref().map_or(ScheduleKind::Cosine, |word| word.0),
+        peak_lr: positive("--lr", settings.lr.unwrap_or(default::LR))?,
+        warmup_steps: settings.warmup.unwrap_or(default::WARMUP.min(steps / 10)),
+        total_steps: steps,
+    })
+}
+
+/// Whether a sequence of a batch holds one row of the data or several.
+pub fn packing(settings: &Settings) -> Packing {
+    if settings.pack == Some(true) { Packing::On } else { Packing::Off }
 }
 
 /// What a step is made for, which decides the default length of its sequences.
@@ -368,6 +382,16 @@ mod tests {
         assert_eq!((config.steps, config.seq, config.question), (8, 512, None));
         assert_eq!(config.schedule.warmup_steps, 0);
         assert_eq!(plan(Settings { batch: Some(1000), ..own_data() }).unwrap().steps, 1);
+        let fewer = schedule(&own_data(), 60).unwrap();
+        assert_eq!((fewer.total_steps, fewer.warmup_steps), (60, 5));
+        assert_eq!(schedule(&Settings { steps: Some(7), ..own_data() }, 60).unwrap().total_steps, 7);
+    }
+
+    #[test]
+    fn rows_are_packed_where_that_is_asked_for() {
+        let found = [None, Some(false), Some(true)]
+            .map(|pack| plan(Settings { pack, ..own_data() }).unwrap().packing);
+        assert_eq!(found, [Packing::Off, Packing::Off, Packing::On]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     data::DatasetReport,
+    step::Packing,
     train::{
         Event, Observer,
         run::{RunConfig, StepRecord, When},
@@ -156,6 +157,7 @@ pub struct Watch<'r, 'e> {
     reporter: &'r mut Reporter<'e>,
     steps: usize,
     seq: usize,
+    packing: Packing,
     weight_bytes: u64,
     signals: Signals,
     /// From the first step on; before it there is nothing to save, and Ctrl-C quits at once.
@@ -172,8 +174,8 @@ impl<'r, 'e> Watch<'r, 'e> {
         weight_bytes: u64,
         signals: Signals,
     ) -> Self {
-        let RunConfig { steps, seq, .. } = *config;
-        Self { reporter, steps, seq, weight_bytes, signals, interrupt: None, made: 0, answers: None }
+        let RunConfig { steps, seq, packing, .. } = *config;
+        Self { reporter, steps, seq, packing, weight_bytes, signals, interrupt: None, made: 0, answers: None }
     }
 
     /// What was answered.
@@ -182,7 +184,7 @@ impl<'r, 'e> Watch<'r, 'e> {
     }
 
     fn data(&mut self, which: &str, report: &DatasetReport) {
-        let DatasetReport { rows, cut, dropped, .. } = *report;
+        let DatasetReport { rows, cut, dropped, sequences, .. } = *report;
         let tokens = report.counted_tokens;
         self.reporter
             .line(&format!("{}{which}, {tokens} tokens that count", render::count(rows, "row", "rows")));
@@ -197,6 +199,12 @@ impl<'r, 'e> Watch<'r, 'e> {
             let was = if dropped == 1 { "was" } else { "were" };
             self.reporter
                 .line(&format!("{dropped} {of} {have} nothing to learn within that and {was} left out"));
+        }
+        if self.packing == Packing::On {
+            let (rows, padding) =
+                (render::count(rows - dropped, "row", "rows"), 100.0 * report.padding(self.seq));
+            let sequences = render::count(sequences, "sequence", "sequences");
+            self.reporter.line(&format!("{rows}{which}, packed into {sequences}: {padding:.1} % padding"));
         }
     }
 
@@ -272,7 +280,16 @@ mod tests {
     use crate::cli::{plan, settings::Settings};
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
-        let settings = Settings { steps: Some(12), ..Settings::default() };
+        check_with(Settings::default(), output, events, expect)
+    }
+
+    fn check_with(
+        settings: Settings,
+        output: Output,
+        events: Vec<Event<'_>>,
+        expect: &str,
+    ) -> Option<Answers> {
+        let settings = Settings { steps: Some(12), ..settings };
         let config = plan::run_config(&settings, 100, 1, tempfile::tempdir().unwrap().path()).unwrap();
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
@@ -330,6 +347,27 @@ mod tests {
                       1 of 160 rows has nothing to learn within that and was left out\n\
                       16 rows held out, 90 tokens that count\n";
         check(LOUD, events, expect);
+    }
+
+    #[test]
+    fn packing_tells_how_little_is_padding() {
+        let train = DatasetReport {
+            rows: 11,
+            dropped: 1,
+            tokens: 250,
+            counted_tokens: 90,
+            sequences: 2,
+            ..Default::default()
+        };
+        let held_out =
+            DatasetReport { rows: 1, tokens: 64, counted_tokens: 9, sequences: 1, ..Default::default() };
+        let events = || vec![Event::Data { train: &train, held_out: Some(&held_out) }];
+        let expect = "11 rows, 90 tokens that count\n\
+                      1 of 11 rows has nothing to learn within that and was left out\n\
+                      10 rows, packed into 2 sequences: 2.3 % padding\n\
+                      1 row held out, 9 tokens that count\n\
+                      1 row held out, packed into 1 sequence: 50.0 % padding\n";
+        check_with(Settings { pack: Some(true), ..Settings::default() }, LOUD, events(), expect);
     }
 
     #[test]

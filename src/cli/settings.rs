@@ -76,6 +76,10 @@ settings! {
         /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
         #[arg(long, value_name = "N", help_heading = "Training")]
         seq: usize,
+        /// Put several rows into each sequence, each seeing itself only, so that little is padding
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Training")]
+        pack: bool,
         /// Batches whose gradients make one update [default: 1]
         #[arg(long, value_name = "N", help_heading = "Training")]
         accumulate: usize,
@@ -248,12 +252,22 @@ mod tests {
 
     #[test]
     fn flags_are_read() {
-        let settings =
-            flags(&["--steps", "3", "--lr", "1e-4", "--rslora", "--dtype", "bfloat16", "--offline=false"]);
+        let settings = flags(&[
+            "--steps",
+            "3",
+            "--lr",
+            "1e-4",
+            "--rslora",
+            "--pack",
+            "--dtype",
+            "bfloat16",
+            "--offline=false",
+        ]);
         let expect = Settings {
             steps: Some(3),
             lr: Some(1e-4),
             rslora: Some(true),
+            pack: Some(true),
             dtype: Some(Word(DType::BF16)),
             offline: Some(false),
             ..Settings::default()

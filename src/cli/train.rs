@@ -17,7 +17,10 @@ use crate::{
     pjrt::store::Network,
     runtime::{Engine, bundle::Bundle},
     step::StepSpec,
-    train::run::{self, Ready, Summary},
+    train::{
+        Encoded,
+        run::{self, Ready, Summary},
+    },
 };
 
 /// Train an adapter.
@@ -78,6 +81,12 @@ impl Train {
                 ),
             });
         }
+
+        let data = Encoded::new(&config, &model, &data)?;
+        // How many sequences the rows make is not known before: several may share one, and some are left out.
+        let per_update = config.batch.saturating_mul(config.accumulate);
+        config.schedule = plan::schedule(&settings, data.sequences() / per_update)?;
+        config.steps = config.schedule.total_steps;
 
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
         let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);

@@ -23,6 +23,9 @@ pub struct WorkloadArgs {
     /// Tokens of a sequence [default: 512]
     #[arg(long, value_name = "N")]
     seq: Option<usize>,
+    /// Several rows in each sequence of a batch
+    #[arg(long)]
+    pack: bool,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Word<DType>>,
@@ -44,28 +47,31 @@ pub struct OwnedWorkload {
     pub spec: LoraSpec,
     lora: LoraPlan,
     dtype: DType,
+    packing: Packing,
     /// The sizes of a batch.
     pub shape: plan::Shape,
 }
 
 impl OwnedWorkload {
     pub fn borrow(&self) -> Workload<'_> {
-        let Self { config, lora, dtype, shape: plan::Shape { batch, seq }, .. } = self;
-        Workload { config, lora, dtype: *dtype, batch: *batch, seq: *seq, packing: Packing::Off }
+        let &Self { ref config, ref lora, dtype, packing, shape: plan::Shape { batch, seq }, .. } = self;
+        Workload { config, lora, dtype, batch, seq, packing }
     }
 }
 
 impl WorkloadArgs {
     /// The workload on a mesh that splits a batch into `batch_parts`.
     pub fn resolve(self, batch_parts: usize) -> Result<OwnedWorkload, TrainError> {
-        let Self { model, batch, seq, dtype, rank, alpha, targets } = self;
-        let settings = Settings { batch, seq, dtype, rank, alpha, targets, ..Settings::default() };
+        let Self { model, batch, seq, pack, dtype, rank, alpha, targets } = self;
+        let settings =
+            Settings { batch, seq, pack: Some(pack), dtype, rank, alpha, targets, ..Settings::default() };
         let shape = plan::shape(&settings, plan::Use::OwnData, batch_parts)?;
         let config = resources::config(&model)?;
         let spec = plan::lora(&settings);
         let lora = plan::resolve_lora(&spec, &config)?;
         let dtype = plan::dtype(settings.dtype.as_ref());
-        Ok(OwnedWorkload { config, spec, lora, dtype, shape })
+        let packing = plan::packing(&settings);
+        Ok(OwnedWorkload { config, spec, lora, dtype, packing, shape })
     }
 }
 

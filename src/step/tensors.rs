@@ -1,5 +1,7 @@
 //! The tensors of a step, as meshes speak of them: the one place that says of each role what its tensor is.
 
+use serde::{Deserialize, Serialize};
+
 use super::Role;
 use crate::{
     base::{DType, Dim, Tag, Use},
@@ -28,12 +30,13 @@ pub struct Workload<'a> {
 }
 
 /// Whether a row of the batch holds one sequence or several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Packing {
-    /// One.
+    /// One, and padding after it.
     #[default]
     Off,
-    /// Several, none of which sees another.
+    /// Several, one after the other: a token sees those of its own sequence only, which [`Role::SegmentIds`] names.
     On,
 }
 

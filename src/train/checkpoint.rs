@@ -20,7 +20,7 @@ use crate::{
     data::Dataset,
     model::{AdapterId, sizes},
     optim::AdamW,
-    step::Role,
+    step::{Packing, Role},
     weights::{read_safetensors, write_safetensors},
 };
 
@@ -69,6 +69,7 @@ pub fn settings(config: &RunConfig, train: &Dataset) -> BTreeMap<String, String>
         ("dtype", config.dtype.to_string()),
         ("eps", eps.to_string()),
         ("max_grad_norm", config.max_grad_norm.to_string()),
+        ("pack", (config.packing == Packing::On).to_string()),
         ("rows (SHA-256 of their tokens)", digest),
         ("seed", config.seed.to_string()),
         ("seq", config.seq.to_string()),

@@ -3,6 +3,7 @@
 
 mod adapter;
 pub mod checkpoint;
+mod encoded;
 mod error;
 pub mod generate;
 mod model;
@@ -11,6 +12,7 @@ pub mod run;
 mod trainer;
 
 pub use adapter::{adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors};
+pub use encoded::{Encoded, RunData};
 pub use error::{Class, TrainError};
 pub use model::{Model, quickstart_model};
 pub use run::{Event, Observer};

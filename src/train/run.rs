@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Model, StepMetrics, TrainError, Trainer,
+    Encoded, Model, StepMetrics, TrainError, Trainer,
     adapter::{Factors, adapter_config, initial_factors, peft_tensors},
     checkpoint::{self, Record},
     generate,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::DType,
     data::{
-        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, Rows, SpecialTokens, Tokenizer,
+        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer,
         held_out_batches,
     },
     mesh::Plan,
@@ -39,6 +39,8 @@ pub struct RunConfig {
     pub batch: usize,
     /// Positions of a sequence.
     pub seq: usize,
+    /// Whether a sequence of a batch holds one row of the data or several.
+    pub packing: Packing,
     /// Micro-batches of an update.
     pub accumulate: usize,
     /// The learning rate of every step.
@@ -72,8 +74,8 @@ pub struct RunConfig {
 impl RunConfig {
     /// What a run trains of a model with these adapters.
     pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan) -> Workload<'a> {
-        let (dtype, batch, seq) = (self.dtype, self.batch, self.seq);
-        Workload { config, lora, dtype, batch, seq, packing: Packing::Off }
+        let &Self { dtype, batch, seq, packing, .. } = self;
+        Workload { config, lora, dtype, batch, seq, packing }
     }
 }
 
@@ -200,15 +202,6 @@ pub struct Summary {
     pub adapter: PathBuf,
 }
 
-/// What a run learns from.
-#[derive(Clone, Debug)]
-pub struct RunData {
-    /// Rows to learn from.
-    pub train: Rows,
-    /// Rows to test on.
-    pub held_out: Option<Rows>,
-}
-
 /// Devices that are ready to train.
 #[derive(Debug)]
 pub struct Ready {
@@ -226,36 +219,23 @@ pub struct Ready {
 pub fn run(
     config: &RunConfig,
     model: &Model,
-    data: &RunData,
+    data: &Encoded,
     ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, TrainError>,
     mesh: Option<&Plan>,
     templates: &Templates,
     observer: &mut dyn Observer,
 ) -> Result<Summary, TrainError> {
     let plan = config.lora.resolve(&model.config)?;
-    check_positions(config, model)?;
-    let saved = match config.start {
-        Start::Fresh => checkpoint::refuse_occupied(&config.out).map(|()| None)?,
-        Start::Resume => Some(checkpoint::read(&config.out)?),
-    };
-    let started = saved.as_ref().map_or(config.now, checkpoint::Saved::started);
-    let tokenizer = model.tokenizer(started)?;
-    let dataset = |rows: &Rows| -> Result<Dataset, TrainError> {
-        let dataset = Dataset::new(rows, &tokenizer, config.seq)?;
-        dataset.check_vocab(model.config.vocab_size)?;
-        Ok(dataset)
-    };
-    let train = dataset(&data.train)?;
-    let held_out = data.held_out.as_ref().map(dataset).transpose()?;
+    let Encoded { tokenizer, started, train, held_out, saved } = data;
     observer.event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
     let question = config.question.as_deref();
-    let question = question.map(|text| Question::new(text, &tokenizer, config.seq)).transpose()?;
+    let question = question.map(|text| Question::new(text, tokenizer, config.seq)).transpose()?;
     let record = Record {
         steps: 0,
         started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        settings: checkpoint::settings(config, &train),
+        settings: checkpoint::settings(config, train),
     };
-    if let Some(saved) = &saved {
+    if let Some(saved) = saved {
         saved.check(&record.settings, config.steps)?;
     }
     checkpoint::refuse_unwritable(&config.out)?;
@@ -281,7 +261,7 @@ pub fn run(
         trainer.adopt(Program::Train, step);
     }
     trainer.start(&initial_factors(&model.config, &plan, config.seed))?;
-    if let Some(saved) = &saved {
+    if let Some(saved) = saved {
         saved.restore(&mut trainer)?;
         observer.event(Event::Resumed { steps: done });
     }
@@ -292,19 +272,9 @@ pub fn run(
     programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
     trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
 
-    let mut run = Run {
-        config,
-        model,
-        plan: &plan,
-        tokenizer: &tokenizer,
-        question,
-        record,
-        metrics,
-        trainer,
-        observer,
-    };
+    let mut run = Run { config, model, plan: &plan, tokenizer, question, record, metrics, trainer, observer };
     let held_out_before = run.look(held_out.as_ref(), When::Before)?;
-    let records = run.updates(&train, done)?;
+    let records = run.updates(train, done)?;
     let held_out_after = run.look(held_out.as_ref(), When::After)?;
     Ok(Summary {
         steps: done + records.len(),
@@ -451,19 +421,6 @@ impl<'a> Question<'a> {
         generate::check_room(prompt.len(), seq, "--question")?;
         Ok(Self { text, prompt })
     }
-}
-
-/// Refuses sequences longer than the model was made for: its positions would be extrapolated.
-fn check_positions(config: &RunConfig, model: &Model) -> Result<(), TrainError> {
-    let most = model.config.max_position_embeddings;
-    if config.seq <= most {
-        return Ok(());
-    }
-    Err(TrainError::Setting {
-        setting: "--seq",
-        problem: format!("expected at most the {most} positions of the model, found: {}", config.seq),
-        hint: Some("raise max_position_embeddings in config.json if the model is meant to go further".into()),
-    })
 }
 
 /// The tokens that end an answer.

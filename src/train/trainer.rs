@@ -109,12 +109,7 @@ impl<'a> Trainer<'a> {
     /// If it cannot be built or compiled.
     pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
         if !self.compiled.contains_key(&program) {
-            let workload = match program {
-                // One sequence at a time is asked.
-                Program::NextLogits => Workload { batch: 1, packing: Packing::Off, ..self.spec.workload },
-                Program::Logits => Workload { packing: Packing::Off, ..self.spec.workload },
-                _ => self.spec.workload,
-            };
+            let workload = self.workload(program);
             let woven = build(&StepSpec { workload, ..self.spec }, program)?;
             let compiled = self.engine.compile(woven, self.spec.mesh)?;
             self.warnings.extend(compiled.warnings().iter().cloned());
@@ -123,16 +118,37 @@ impl<'a> Trainer<'a> {
         Ok(&self.compiled[&program])
     }
 
+    /// What a program works on: logits are asked of rows that hold one sequence each.
+    fn workload(&self, program: Program) -> Workload<'a> {
+        let workload = self.spec.workload;
+        match program {
+            Program::NextLogits => Workload { batch: 1, packing: Packing::Off, ..workload },
+            Program::Logits => Workload { packing: Packing::Off, ..workload },
+            Program::Train | Program::Accumulate | Program::Apply | Program::Evaluate => workload,
+        }
+    }
+
+    /// The arrays of a batch; a program takes those that it has a role for.
+    fn arrays(&self, batch: &Batch) -> [(Role, Literal); 3] {
+        let packing = self.spec.workload.packing;
+        assert!(packing == Packing::On || !batch.is_packed(), "a packed batch for a step that packs nothing");
+        [
+            (Role::InputIds, batch.input_ids.clone()),
+            (Role::SegmentIds, batch.segment_ids.clone()),
+            (Role::Labels, batch.labels.clone()),
+        ]
+    }
+
     /// One update from one batch.
     ///
     /// # Errors
     /// If the plugin fails.
+    ///
+    /// # Panics
+    /// If a batch is packed and the step is not made for that.
     pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
-        let inputs = [
-            (Role::InputIds, batch.input_ids.clone()),
-            (Role::Labels, batch.labels.clone()),
-            (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
-        ];
+        let rate = (Role::LearningRate, Literal::scalar(DType::F32, learning_rate));
+        let inputs = [&self.arrays(batch)[..], &[rate]].concat();
         let results = self.run(Program::Train, &inputs)?;
         Ok(StepMetrics {
             loss: scalar(&results, Role::Loss)?,
@@ -145,6 +161,9 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If the plugin fails.
+    ///
+    /// # Panics
+    /// If a batch is packed and the step is not made for that.
     pub fn step_accumulated(
         &mut self,
         batches: &[Batch],
@@ -164,6 +183,9 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If the plugin fails.
+    ///
+    /// # Panics
+    /// If a batch is packed and the step is not made for that.
     pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
         let counted = batches.iter().map(|batch| batch.counted).sum();
         self.put_zeros(Role::Gradient)?;
@@ -177,11 +199,13 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If the plugin fails.
+    ///
+    /// # Panics
+    /// If a batch is packed and the step is not made for that.
     pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
         let (mut sum, mut counted) = (0.0, 0.0);
         for batch in batches {
-            let inputs = [(Role::InputIds, batch.input_ids), (Role::Labels, batch.labels)];
-            let results = self.run(Program::Evaluate, &inputs)?;
+            let results = self.run(Program::Evaluate, &self.arrays(&batch))?;
             let weight = f64::from(scalar(&results, Role::Counted)?);
             sum += f64::from(scalar(&results, Role::Loss)?) * weight;
             counted += weight;
@@ -189,7 +213,7 @@ impl<'a> Trainer<'a> {
         Ok(if counted == 0.0 { 0.0 } else { sum / counted })
     }
 
-    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`.
+    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, each row one sequence.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -250,11 +274,8 @@ impl<'a> Trainer<'a> {
         }
         self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
         for batch in batches {
-            let inputs = [
-                (Role::InputIds, batch.input_ids.clone()),
-                (Role::Labels, batch.labels.clone()),
-                (Role::Counted, Literal::scalar(DType::S32, counted as f64)),
-            ];
+            let counted = (Role::Counted, Literal::scalar(DType::S32, counted as f64));
+            let inputs = [&self.arrays(batch)[..], &[counted]].concat();
             self.run(Program::Accumulate, &inputs)?;
         }
         Ok(self.get(Role::Loss)?.get_f64(0) as f32)

@@ -38,6 +38,7 @@ fn another_use_than_the_bundle_was_made_for() {
     for (options, expect) in [
         ("--seq 64", "--seq: the bundle was made for 32, found: 64"),
         ("--batch 8", "--batch: the bundle was made for 4, found: 8"),
+        ("--pack", "--pack: the bundle was made for false, found: true"),
         ("--dtype bfloat16", "--dtype: the bundle was made for f32, found: bf16"),
         ("--rank 4", "--rank: the bundle was made for 8, found: 4"),
         ("--alpha 8", "--alpha: the bundle was made for 16, found: 8"),

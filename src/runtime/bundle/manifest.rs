@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     pjrt::{CompileOptions, MemoryStats},
-    step::{Slot, StepProgram},
+    step::{Packing, Slot, StepProgram},
     weights::AdapterConfig,
 };
 
@@ -40,6 +40,8 @@ pub struct Made {
     pub batch: usize,
     /// Positions of a sequence.
     pub seq: usize,
+    /// Whether a row of a batch holds one sequence or several.
+    pub packing: Packing,
     /// The element type of base weights and activations, as HLO spells it.
     pub dtype: String,
     /// What is adapted, as PEFT says it.

@@ -1,0 +1,75 @@
+use std::time::SystemTime;
+
+use super::{
+    Model, TrainError, checkpoint,
+    run::{RunConfig, Start},
+};
+use crate::{
+    data::{Dataset, Rows, Tokenizer},
+    step::Packing,
+};
+
+/// What a run learns from.
+#[derive(Clone, Debug)]
+pub struct RunData {
+    /// Rows to learn from.
+    pub train: Rows,
+    /// Rows to test on.
+    pub held_out: Option<Rows>,
+}
+
+/// What a run learns from, as the model reads it, and what it goes on from.
+#[derive(Debug)]
+pub struct Encoded {
+    pub(super) tokenizer: Tokenizer,
+    /// When the run first began, which a chat template may have written into the rows.
+    pub(super) started: SystemTime,
+    pub(super) train: Dataset,
+    pub(super) held_out: Option<Dataset>,
+    pub(super) saved: Option<checkpoint::Saved>,
+}
+
+impl Encoded {
+    /// Encodes the rows, and packs them where the run does.
+    ///
+    /// # Errors
+    /// If they cannot be encoded for this model, or the output folder does not fit the start of the run.
+    pub fn new(config: &RunConfig, model: &Model, data: &RunData) -> Result<Self, TrainError> {
+        check_positions(config, model)?;
+        let saved = match config.start {
+            Start::Fresh => checkpoint::refuse_occupied(&config.out).map(|()| None)?,
+            Start::Resume => Some(checkpoint::read(&config.out)?),
+        };
+        let started = saved.as_ref().map_or(config.now, checkpoint::Saved::started);
+        let tokenizer = model.tokenizer(started)?;
+        let dataset = |rows: &Rows| -> Result<Dataset, TrainError> {
+            let dataset = Dataset::new(rows, &tokenizer, config.seq)?;
+            dataset.check_vocab(model.config.vocab_size)?;
+            Ok(match config.packing {
+                Packing::Off => dataset,
+                Packing::On => dataset.packed(),
+            })
+        };
+        let train = dataset(&data.train)?;
+        let held_out = data.held_out.as_ref().map(dataset).transpose()?;
+        Ok(Self { tokenizer, started, train, held_out, saved })
+    }
+
+    /// Sequences of one pass.
+    pub fn sequences(&self) -> usize {
+        self.train.sequences().len()
+    }
+}
+
+/// Refuses sequences longer than the model was made for: its positions would be extrapolated.
+fn check_positions(config: &RunConfig, model: &Model) -> Result<(), TrainError> {
+    let most = model.config.max_position_embeddings;
+    if config.seq <= most {
+        return Ok(());
+    }
+    Err(TrainError::Setting {
+        setting: "--seq",
+        problem: format!("expected at most the {most} positions of the model, found: {}", config.seq),
+        hint: Some("raise max_position_embeddings in config.json if the model is meant to go further".into()),
+    })
+}
