@@ -40,16 +40,14 @@ impl Fixture {
     }
 
     fn trainer<'a>(&'a self, lora: &'a LoraPlan, batch: usize) -> (Trainer<'a>, Client) {
+        self.trainer_of(lora, batch, Packing::Off)
+    }
+
+    fn trainer_of<'a>(&'a self, lora: &'a LoraPlan, batch: usize, packing: Packing) -> (Trainer<'a>, Client) {
         let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
         let client = engine.client().clone();
-        let workload = Workload {
-            config: &self.model.config,
-            lora,
-            dtype: DType::F32,
-            batch,
-            seq: SEQ,
-            packing: Packing::Off,
-        };
+        let workload =
+            Workload { config: &self.model.config, lora, dtype: DType::F32, batch, seq: SEQ, packing };
         let spec = StepSpec::new(workload, &self.templates);
         (Trainer::new(engine, spec, &self.model.checkpoint, |_| ()).unwrap(), client)
     }
@@ -76,6 +74,26 @@ impl Fixture {
         let labels: Vec<i32> = labels.collect();
         let dims = [counted.len(), SEQ];
         Batch::new(Literal::s32s(dims, &ids), Literal::s32s(dims, &labels))
+    }
+
+    /// Rows of samples of these lengths, the same samples for the same name however they stand in rows.
+    fn samples(&self, name: &str, rows: &[&[usize]]) -> Batch {
+        let mut random = Random::named(name);
+        let (mut ids, mut segments) = (vec![], vec![]);
+        for row in rows {
+            for (&length, segment) in row.iter().zip(1..) {
+                ids.extend((0..length).map(|_| random.below(self.model.config.vocab_size) as i32));
+                segments.extend(vec![segment; length]);
+            }
+            let end = ids.len().next_multiple_of(SEQ);
+            ids.resize(end, 0);
+            segments.resize(end, 0);
+        }
+        let labels = ids.iter().zip(&segments).map(|(&id, &s)| if s == 0 { Batch::IGNORED } else { id });
+        let labels: Vec<i32> = labels.collect();
+        let [ids, segments, labels] =
+            [ids, segments, labels].map(|values| Literal::s32s([rows.len(), SEQ], &values));
+        Batch::with_segments(ids, segments, labels)
     }
 }
 
@@ -171,6 +189,48 @@ fn micro_batches_are_the_one_batch_whatever_counts_in_each() {
         assert!((step.grad_norm - by_row.grad_norm).abs() < 1e-4 * step.grad_norm);
     }
     close("adapters", &row_by_row.factors().unwrap(), &at_once.factors().unwrap(), 1e-4);
+}
+
+#[test]
+fn packed_samples_train_as_those_that_have_a_row_each() {
+    let fixture = Fixture::new();
+    let plan = fixture.plan(&all_linear());
+    let factors = fixture.factors(&plan);
+    let alone = fixture.samples("samples", &[&[5], &[3], &[4], &[2]]);
+    let packed = fixture.samples("samples", &[&[5, 3], &[4, 2]]);
+    assert_eq!((packed.counted, alone.counted), (10, 10));
+    let (mut by_row, _) = fixture.trainer(&plan, 4);
+    let (mut in_rows, _) = fixture.trainer_of(&plan, 2, Packing::On);
+    by_row.start(&factors).unwrap();
+    in_rows.start(&factors).unwrap();
+
+    let expected = by_row.evaluate([alone.clone()]).unwrap();
+    let found = in_rows.evaluate([packed.clone()]).unwrap();
+    assert!((found - expected).abs() < 1e-5 * expected, "{found} instead of {expected}");
+    let (_, expected) = by_row.gradients(std::slice::from_ref(&alone)).unwrap();
+    let (_, found) = in_rows.gradients(std::slice::from_ref(&packed)).unwrap();
+    close("gradients", &found, &expected, 1e-4);
+
+    for _ in 0..3 {
+        let expected = by_row.step(&alone, 1e-3).unwrap();
+        let found = in_rows.step(&packed, 1e-3).unwrap();
+        assert_eq!((found.counted, expected.counted), (10, 10));
+        assert!((found.loss - expected.loss).abs() < 1e-5 * expected.loss, "{found:?}, not {expected:?}");
+    }
+    // Logits are asked of one sequence a row, whatever the step packs.
+    let ids = &fixture.samples("more", &[&[8], &[8]]).input_ids;
+    let (mut plain, _) = fixture.trainer(&plan, 2);
+    plain.start(&in_rows.factors().unwrap()).unwrap();
+    assert_eq!(in_rows.logits(ids).unwrap(), plain.logits(ids).unwrap());
+}
+
+#[test]
+#[should_panic(expected = "a packed batch for a step that packs nothing")]
+fn a_step_that_packs_nothing_takes_no_packed_batch() {
+    let fixture = Fixture::new();
+    let plan = fixture.plan(&all_linear());
+    let (mut trainer, _) = fixture.trainer(&plan, 1);
+    let _ = trainer.step(&fixture.samples("samples", &[&[5, 3]]), 1e-3);
 }
 
 /// Ranks and scales that differ from layer to layer, and linears that only one layer adapts.
