@@ -5,7 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::Location,
 };
 
@@ -150,6 +150,7 @@ impl ModuleBuilder {
             computations: self.computations.into_inner(),
             entry,
             aliases,
+            host_parameters: BTreeSet::new(),
             frontend_attributes: BTreeMap::new(),
         }
     }

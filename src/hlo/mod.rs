@@ -11,6 +11,7 @@ mod attrs;
 mod builder;
 mod infer;
 mod loops;
+mod memory;
 mod module;
 mod opcode;
 pub mod proto;

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use super::{Attrs, Opcode, Sharding};
 use crate::base::{Shape, Tag};
@@ -154,6 +157,9 @@ pub struct Module {
     pub entry: CompId,
     /// Donated arguments.
     pub aliases: Vec<Alias>,
+    /// Parameters of the entry that lie in the host's memory, by number. What is computed with is placed on the device
+    /// first, as [`Value::placed`](super::Value::placed) does.
+    pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
 }

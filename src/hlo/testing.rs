@@ -1,5 +1,7 @@
 //! Random modules for property tests: small, well typed, and of every opcode of the table.
 
+use std::collections::BTreeSet;
+
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
@@ -305,17 +307,19 @@ impl Grower {
         self.push(opcode, declared, operands, attrs);
     }
 
-    /// The module whose entry gives all values; each array parameter is donated to itself.
+    /// The module whose entry gives all values; array parameters are donated to themselves and lie on the host by turns.
     fn finish(mut self) -> Verified {
         let values = (0..self.instrs.len()).map(InstrId::new).collect();
         let root = self.push(Opcode::Tuple, None, values, Attrs::Plain);
-        let aliases = self.instrs.iter().enumerate().filter_map(|(output, instr)| match instr.attrs {
-            Attrs::Parameter(parameter) if instr.shape.as_array().is_some() => {
-                Some(Alias { output, parameter })
+        let (mut aliases, mut host_parameters) = (vec![], BTreeSet::new());
+        for (output, instr) in self.instrs.iter().enumerate() {
+            match instr.attrs {
+                Attrs::Parameter(_) if instr.shape.as_array().is_none() => {}
+                Attrs::Parameter(parameter) if parameter % 2 == 1 => drop(host_parameters.insert(parameter)),
+                Attrs::Parameter(parameter) => aliases.push(Alias { output, parameter }),
+                _ => {}
             }
-            _ => None,
-        });
-        let aliases = aliases.collect();
+        }
         let entry = CompId::new(self.computations.len());
         self.computations.push(Computation { name: "main".into(), instrs: self.instrs, root });
         let frontend_attributes =
@@ -325,6 +329,7 @@ impl Grower {
             computations: self.computations,
             entry,
             aliases,
+            host_parameters,
             frontend_attributes,
         };
         verify(module).unwrap_or_else(|findings| panic!("the generator made a bad module: {findings}"))

@@ -1,9 +1,10 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding, SliceDim,
+    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
+    SliceDim, memory,
 };
-use crate::base::{ArrayShape, DType, Shape, Tag};
+use crate::base::{ArrayShape, DType, Memory, Shape, Tag};
 
 /// The value of one instruction of a computation under construction.
 #[derive(Clone, Copy)]
@@ -123,6 +124,15 @@ impl<'b> Value<'b> {
     pub fn with_frontend_attribute(self, key: &str, value: impl Into<String>) -> Self {
         self.builder.set_frontend_attribute(self.id, key, value.into());
         self
+    }
+
+    /// The same array in a memory. A stack lies on the host when every slice that is written into it is placed there right
+    /// before `dynamic_update_slice`, and every slice that is read of it is placed on the device right after
+    /// `dynamic_slice`: from these, compilers follow it through tuples and loops to where it is made.
+    #[track_caller]
+    pub fn placed(self, memory: Memory) -> Self {
+        let placed = self.builder.custom_call(memory::placement(), &[self], self.shape());
+        placed.with_frontend_attribute(memory::BUFFER_PLACEMENT, memory.kind())
     }
 
     /// The same numbers in another element type; itself if that is the type it has.

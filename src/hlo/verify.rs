@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{Attrs, CompId, Computation, Module, infer, text::is_name};
+use super::{Attrs, CompId, Computation, Module, infer, memory::ARG_MEMORY_SPACES, text::is_name};
 use crate::base::{Finding, Findings, Place, Shape};
 
 /// A module that passed every check; [`verify`] is the only way to get one.
@@ -31,6 +31,7 @@ const MAX_BYTES: usize = 1 << 60;
 ///   and has the shape that its operands give.
 /// - Every sharding fits the shape of its value, and every frontend attribute has a name that HLO text can hold.
 /// - The entry exists, and each alias pairs an array parameter with an output of the same shape, each at most once.
+/// - Only array parameters lie on the host, and none of them is donated: results lie on the device.
 ///
 /// # Errors
 /// All findings, each with the computation and the instruction it is about.
@@ -52,6 +53,10 @@ pub fn verify(module: Module) -> Result<Verified, Findings> {
         check_computation(computation, &module.computations[..index], &mut findings);
     }
     check_name(&module.name, &mut findings);
+    if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {
+        let message = format!("expected parameters on the host to be listed, found {ARG_MEMORY_SPACES}");
+        findings.push(Finding::new(Place::file(&module.name), message));
+    }
     for key in module.frontend_attributes.keys().filter(|key| !is_name(key)) {
         let message = format!("expected the name of a frontend attribute, found {key:?}");
         findings.push(Finding::new(Place::file(&module.name), message));
@@ -132,6 +137,17 @@ fn check_entry(module: &Module, findings: &mut Findings) {
         }
         if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
             findings.push(Finding::new(place(), format!("{alias:?} stands twice")));
+        }
+        if module.host_parameters.contains(&alias.parameter) {
+            let message =
+                format!("{alias:?} donates a parameter that lies on the host to a result on the device");
+            findings.push(Finding::new(place(), message));
+        }
+    }
+    for &number in &module.host_parameters {
+        if parameters.get(number).is_none_or(|shape| shape.as_array().is_none()) {
+            let message = format!("expected an array as the parameter {number}, which lies on the host");
+            findings.push(Finding::new(place(), message));
         }
     }
 }

@@ -11,10 +11,10 @@ use super::{
     sharding::sharding,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, Shape, nearest},
+    base::{ArrayShape, DType, Literal, Memory, Shape, nearest},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, Form, GatherDims, Instr, InstrId, Module,
-        Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
+        Opcode, PadDim, ScatterDims, SideEffect, SliceDim, memory::take_host_parameters,
     },
 };
 
@@ -68,8 +68,14 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
     let entry = ids.get(&id).copied().ok_or_else(|| place(format!("no entry computation of id {id}")))?;
     let entries = proto.input_output_alias.unwrap_or_default().entries;
     let aliases = entries.iter().map(alias).collect::<Result<_, _>>().map_err(place)?;
-    let frontend_attributes = proto.frontend_attributes.unwrap_or_default().map;
-    Ok(Module { name: proto.name, computations, entry, aliases, frontend_attributes })
+    let mut frontend_attributes = proto.frontend_attributes.unwrap_or_default().map;
+    let mut host_parameters = take_host_parameters(&mut frontend_attributes).map_err(place)?;
+    let is_host = |shape: &ShapeProto| {
+        shape.layout.as_ref().is_some_and(|layout| layout.memory_space == Memory::Host.space())
+    };
+    let shapes = proto.host_program_shape.unwrap_or_default().parameters;
+    host_parameters.extend((0..).zip(&shapes).filter(|(_, shape)| is_host(shape)).map(|(number, _)| number));
+    Ok(Module { name: proto.name, computations, entry, aliases, host_parameters, frontend_attributes })
 }
 
 fn content(place: &str, message: String) -> ProtoError {

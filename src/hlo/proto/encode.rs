@@ -13,7 +13,7 @@ use super::{
     sharding::sharding_proto,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, Shape},
+    base::{ArrayShape, DType, Literal, Memory, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
         ScatterDims, SideEffect, SliceDim, Verified,
@@ -23,10 +23,11 @@ use crate::{
 /// The module as a serialized `HloModuleProto`: the same bytes for the same module.
 ///
 /// Computation ids count from one, instruction ids over the whole module, as XLA's own. Every array is
-/// laid out row-major. Each instruction has the name `computation/instruction` as its origin. XLA wants instruction names unique over the module: a name that stood in an earlier computation
+/// laid out row-major, and in the device's memory; where a parameter of the entry lies is said once, of the module. Each instruction has the name `computation/instruction` as its origin. XLA wants instruction names unique over the module: a name that stood in an earlier computation
 /// gets the id behind it.
 pub fn encode(module: &Verified) -> Vec<u8> {
-    let Module { name, computations, entry: entry_id, aliases, frontend_attributes } = module.module();
+    let Module { name, computations, entry: entry_id, aliases, host_parameters, frontend_attributes: _ } =
+        module.module();
     let mut first_id = 1;
     let mut names = HashSet::new();
     let mut encoded = Vec::with_capacity(computations.len());
@@ -35,14 +36,19 @@ pub fn encode(module: &Verified) -> Vec<u8> {
         first_id += computation.instrs.len();
     }
     let entry = module.entry();
+    let mut host_shape = program_shape(entry);
+    for &number in host_parameters {
+        let layout = host_shape.parameters.get_mut(number).and_then(|shape| shape.layout.as_mut());
+        layout.into_iter().for_each(|layout| layout.memory_space = Memory::Host.space());
+    }
     HloModuleProto {
         name: name.clone(),
         entry_computation_name: entry.name.clone(),
         entry_computation_id: computation_number(*entry_id),
-        host_program_shape: Some(program_shape(entry)),
+        host_program_shape: Some(host_shape),
         input_output_alias: (!aliases.is_empty())
             .then(|| HloInputOutputAliasProto { entries: aliases.iter().map(alias_proto).collect() }),
-        frontend_attributes: frontend_proto(frontend_attributes),
+        frontend_attributes: frontend_proto(&module.module().written_attributes()),
         computations: encoded,
     }
     .encode_to_vec()

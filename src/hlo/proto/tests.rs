@@ -3,12 +3,12 @@ use prost::Message;
 
 use super::{
     decode, encode,
-    messages::{HloInstructionProto, HloModuleProto, LayoutProto, OpSharding, SHARDING_OTHER},
+    messages::{HloInstructionProto, HloModuleProto, LayoutProto, OpSharding, SHARDING_OTHER, ShapeProto},
 };
 use crate::hlo::{
     Module, Opcode,
     testing::{module, modules},
-    verify,
+    text, verify,
 };
 
 /// A module of one computation and a few instructions, changed by `edit`, is refused with this text.
@@ -45,6 +45,26 @@ fn instruction_names_become_unique_over_the_module() {
     let names: Vec<&str> =
         proto.computations.iter().flat_map(|c| &c.instructions).map(|instr| instr.name.as_str()).collect();
     assert_eq!(names, ["true", "compare.1", "true.3", "true.4", "while.1", "tuple.2"]);
+}
+
+#[test]
+fn where_parameters_lie_is_said_of_the_program_and_of_nothing_inside() {
+    let text = "HloModule m, frontend_attributes={arg_memory_spaces=\"0;5\"}
+        ENTRY f {
+          x = f32[2] parameter(0)
+          ROOT y = f32[2] parameter(1)
+        }";
+    let module = verify(text::parse(text, "m.hlo").unwrap()).unwrap();
+    let mut proto = HloModuleProto::decode(encode(&module).as_slice()).unwrap();
+    let spaces = |shapes: &[ShapeProto]| {
+        shapes.iter().map(|shape| shape.layout.as_ref().unwrap().memory_space).collect::<Vec<_>>()
+    };
+    assert_eq!(spaces(&proto.host_program_shape.as_ref().unwrap().parameters), [0, 5]);
+    assert_eq!(spaces(&proto.computations[0].program_shape.as_ref().unwrap().parameters), [0, 0]);
+    let attributes = proto.frontend_attributes.take().unwrap().map;
+    assert_eq!(attributes["arg_memory_spaces"], "0;5");
+    // The layout alone is enough.
+    assert_eq!(&decode(&proto.encode_to_vec()).unwrap(), module.module());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use super::{
     lex::{Kind, Lexer, Spot, Token},
     value::read_element,
-    word::{dict_length, unescape},
+    word::{dict_length, row_major, unescape},
 };
-use crate::base::{ArrayShape, DType, Finding, Literal, Place, Shape, nearest};
+use crate::base::{ArrayShape, DType, Finding, Literal, Memory, Place, Shape, nearest};
 
 /// Something wrong at a place of the text.
 #[derive(Debug)]
@@ -251,9 +251,17 @@ impl<'a> Cursor<'a> {
         self.nested_shape(0)
     }
 
+    /// A shape in the layout of the entry, where an array may lie on the host: the memory.
+    pub fn memory(&mut self) -> Result<Memory, Mistake> {
+        match self.kind() {
+            Kind::Mark('(') => self.shape().map(|_| Memory::Device),
+            _ => self.array_shape(Memory::ALL).map(|(_, memory)| memory),
+        }
+    }
+
     fn nested_shape(&mut self, depth: usize) -> Result<Shape, Mistake> {
         if self.kind() != Kind::Mark('(') {
-            return self.array_shape().map(Shape::Array);
+            return self.array_shape(&[Memory::Device]).map(|(array, _)| Shape::Array(array));
         }
         if depth == MOST_NESTING {
             return Err(Mistake::new(
@@ -269,7 +277,8 @@ impl<'a> Cursor<'a> {
         Ok(Shape::Tuple(elements))
     }
 
-    fn array_shape(&mut self) -> Result<ArrayShape, Mistake> {
+    /// An array that lies in one of `memories`, and which one that is.
+    fn array_shape(&mut self, memories: &[Memory]) -> Result<(ArrayShape, Memory), Mistake> {
         let at = self.at();
         let word = self.name("a shape")?;
         let dtype = word.parse::<DType>().map_err(|unknown| {
@@ -289,27 +298,23 @@ impl<'a> Cursor<'a> {
             dims.push(cursor.int()?);
             Ok(())
         })?;
-        self.row_major(dims.len())?;
-        Ok(ArrayShape { dtype, dims })
+        let memory = self.layout(dims.len(), memories)?;
+        Ok((ArrayShape { dtype, dims }, memory))
     }
 
     /// A layout, if one stands here: not a brace that opens the body of a computation.
-    fn row_major(&mut self, rank: usize) -> Result<(), Mistake> {
+    fn layout(&mut self, rank: usize, memories: &[Memory]) -> Result<Memory, Mistake> {
         let inner = self.text.get(self.token.end..).unwrap_or_default();
         let opens_layout = inner.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '}'));
         if self.kind() != Kind::Mark('{') || !opens_layout {
-            return Ok(());
+            return Ok(Memory::Device);
         }
         let at = self.at();
         let layout = self.skip_group()?;
-        let order: Vec<String> = (0..rank).rev().map(|dim| dim.to_string()).collect();
-        if layout != format!("{{{}}}", order.join(",")) {
-            return Err(Mistake::new(
-                at,
-                format!("only row-major device layouts are supported, found {layout}"),
-            ));
-        }
-        Ok(())
+        let found = memories.iter().copied().find(|&memory| layout == row_major(rank, memory));
+        found.ok_or_else(|| {
+            Mistake::new(at, format!("only row-major device layouts are supported, found {layout}"))
+        })
     }
 
     /// The shape before an operand's name, where one is written.

@@ -10,8 +10,8 @@ use super::{
     resolve::{Parsed, ParsedComputation, resolve},
 };
 use crate::{
-    base::{Findings, Shape, nearest},
-    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode},
+    base::{Findings, Memory, Shape, nearest},
+    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, memory},
 };
 
 /// Reads one HLO module. `file` names the source in what is found wrong.
@@ -90,9 +90,18 @@ impl<'a> Parser<'a> {
         while self.cursor.accept(',') {
             match self.cursor.attr_name()? {
                 "input_output_alias" => self.parsed.aliases = self.aliases()?,
-                "entry_computation_layout" => self.layout()?,
+                "entry_computation_layout" => {
+                    let host = self.host_parameters()?;
+                    self.parsed.host_parameters.extend(host);
+                }
                 "frontend_attributes" => {
-                    self.parsed.frontend_attributes = self.cursor.frontend_attributes()?;
+                    let at = self.cursor.at();
+                    let mut attributes = self.cursor.frontend_attributes()?;
+                    match memory::take_host_parameters(&mut attributes) {
+                        Ok(host) => self.parsed.host_parameters.extend(host),
+                        Err(message) => self.mistakes.push(Mistake::new(at, message)),
+                    }
+                    self.parsed.frontend_attributes = attributes;
                 }
                 _ => self.cursor.skip_value()?,
             }
@@ -131,14 +140,18 @@ impl<'a> Parser<'a> {
         Ok(aliases)
     }
 
-    /// `{(f32[2]{0}, s32[])->f32[2]{0}}`, which says nothing but that all is row-major.
-    fn layout(&mut self) -> Result<(), Mistake> {
+    /// `{(f32[2]{0:S(5)}, s32[])->f32[2]{0}}`, which says nothing but that all is row-major, and which parameters lie on
+    /// the host.
+    fn host_parameters(&mut self) -> Result<Vec<usize>, Mistake> {
         self.cursor.expect('{')?;
-        self.cursor.list('(', ')', |cursor| cursor.shape().map(drop))?;
+        let mut memories = Vec::new();
+        self.cursor.list('(', ')', |cursor| cursor.memory().map(|memory| memories.push(memory)))?;
         self.cursor.expect('-')?;
         self.cursor.expect('>')?;
         self.cursor.shape()?;
-        self.cursor.expect('}')
+        self.cursor.expect('}')?;
+        let host = memories.into_iter().enumerate().filter(|&(_, memory)| memory == Memory::Host);
+        Ok(host.map(|(number, _)| number).collect())
     }
 
     fn computation(&mut self) -> Result<(), Mistake> {

@@ -5,16 +5,20 @@ use std::{
 
 use super::{
     value::LiteralText,
-    word::{Name, Quoted, dict_length},
+    word::{Name, Quoted, dict_length, row_major},
 };
-use crate::hlo::{
-    Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim, ScatterDims,
-    SideEffect, SliceDim, Verified,
+use crate::{
+    base::{Memory, Shape},
+    hlo::{
+        Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
+        ScatterDims, SideEffect, SliceDim, Verified,
+    },
 };
 
 /// The module as HLO text: the same text for the same module, and text that XLA's parser reads as that module.
 ///
-/// Layouts are left out, since all are row-major; constants stand in full.
+/// Layouts are left out, since all are row-major, but for those of the entry where a parameter lies in the host's memory;
+/// constants stand in full.
 pub fn print(module: &Verified) -> String {
     print_module(module.module())
 }
@@ -28,7 +32,7 @@ struct ModuleText<'a>(&'a Module);
 
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Module { name, computations, entry, aliases, frontend_attributes } = self.0;
+        let Module { name, computations, entry, aliases, host_parameters, frontend_attributes: _ } = self.0;
         write!(f, "HloModule {}", Name(name))?;
         if !aliases.is_empty() {
             let alias = |&Alias { output, parameter }: &Alias| {
@@ -36,7 +40,14 @@ impl Display for ModuleText<'_> {
             };
             write!(f, ", input_output_alias={{ {} }}", list(aliases, ", ", alias))?;
         }
-        write!(f, "{}", FrontendAttributes(frontend_attributes))?;
+        if let Some(entry) = computations.get(entry.index()).filter(|_| !host_parameters.is_empty()) {
+            let shapes = entry.parameter_shapes().into_iter().enumerate();
+            let parameters = shapes.map(|(number, shape)| laid_out(shape, self.0.parameter_memory(number)));
+            let parameters = parameters.collect::<Vec<_>>().join(", ");
+            let result = laid_out(entry.result(), Memory::Device);
+            write!(f, ", entry_computation_layout={{({parameters})->{result}}}")?;
+        }
+        write!(f, "{}", FrontendAttributes(&self.0.written_attributes()))?;
         f.write_str("\n")?;
         for (index, computation) in computations.iter().enumerate() {
             let Computation { name, instrs, root } = computation;
@@ -184,6 +195,17 @@ impl InstrText<'_> {
 
     fn called(&self, id: CompId) -> Name<'_> {
         Name(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
+    }
+}
+
+/// A shape with its layout, as it stands in that of the entry.
+fn laid_out(shape: &Shape, memory: Memory) -> String {
+    match shape {
+        Shape::Array(array) => {
+            let layout = row_major(array.rank(), memory);
+            if layout == "{}" { array.to_string() } else { format!("{array}{layout}") }
+        }
+        Shape::Tuple(elements) => format!("({})", list(elements, ", ", |element| laid_out(element, memory))),
     }
 }
 

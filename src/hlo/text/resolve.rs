@@ -1,6 +1,6 @@
 //! From computations as they stand in the text to a module: callees first, every shape checked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{cursor::Mistake, lex::Spot};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
 pub(super) struct Parsed<'a> {
     pub name: String,
     pub aliases: Vec<Alias>,
+    pub host_parameters: BTreeSet<usize>,
     pub frontend_attributes: BTreeMap<String, String>,
     pub entry: Option<CompId>,
     ids: HashMap<&'a str, CompId>,
@@ -91,8 +92,8 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let Parsed { name, aliases, frontend_attributes, .. } = parsed;
-    Ok(Module { name, computations, entry: rename(entry), aliases, frontend_attributes })
+    let Parsed { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
+    Ok(Module { name, computations, entry: rename(entry), aliases, host_parameters, frontend_attributes })
 }
 
 fn check_shapes(

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::base::Memory;
+
 /// Whether `text` can name an instruction, a computation or a module. XLA refuses its element types as names,
 /// those that hloom lacks too.
 pub(in crate::hlo) fn is_name(text: &str) -> bool {
@@ -114,6 +116,16 @@ fn number(rest: &mut &[u8], first: u32, radix: u32, most: usize) -> Result<u8, S
         *rest = after;
     }
     u8::try_from(value).map_err(|_| format!("expected an escape below 256, found {value}"))
+}
+
+/// The layout of a row-major array, such as `{1,0}` or, on the host, `{1,0:S(5)}`.
+pub(super) fn row_major(rank: usize, memory: Memory) -> String {
+    let order: Vec<String> = (0..rank).rev().map(|dim| dim.to_string()).collect();
+    let space = match memory.space() {
+        0 => String::new(),
+        space => format!(":S({space})"),
+    };
+    format!("{{{}{space}}}", order.join(","))
 }
 
 #[cfg(test)]
