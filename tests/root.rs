@@ -4,6 +4,7 @@ mod attention;
 mod autodiff;
 mod bad_input;
 mod compile;
+mod host_memory;
 mod mesh;
 mod parity;
 mod runs;

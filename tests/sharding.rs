@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, Tag},
+    base::{ArrayShape, DType, Dim, Literal, Memory, Tag},
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Plan},
     model::{LoraSpec, Param, base_params},
@@ -106,7 +106,9 @@ fn what_goes_to_the_devices_comes_back() {
         let sharding = Sharding::on_mesh(&[2, 2, 2], &dims);
         let values = random.array(DType::F32, &sizes, 1.0);
         let dims = sizes.iter().map(|&size| (Dim::Embed, size)).collect();
-        let slot = Slot { role: Role::Loss, dims, dtype: DType::F32, sharding: sharding.clone() };
+        let sharding_of = sharding.clone();
+        let slot =
+            Slot { role: Role::Loss, dims, dtype: DType::F32, sharding: sharding_of, memory: Memory::Device };
         let placed = engine.upload(&slot, &values).unwrap();
         let shard = sharding.shard_shape(values.shape()).unwrap();
         assert!(placed.shards().iter().all(|buffer| *buffer.shape() == shard), "{sharding}");
@@ -119,7 +121,13 @@ fn a_value_of_another_shape_is_refused() {
     let engine =
         Engine::start(cpu_plugin(CpuBuild::Pinned), Devices::new(None, None).unwrap().target()).unwrap();
     let dims = vec![(Dim::Embed, 3)];
-    let slot = Slot { role: Role::Loss, dims, dtype: DType::F32, sharding: Sharding::Replicated };
+    let slot = Slot {
+        role: Role::Loss,
+        dims,
+        dtype: DType::F32,
+        sharding: Sharding::Replicated,
+        memory: Memory::Device,
+    };
     let error = engine.upload(&slot, &Literal::f32s([2], &[1.0, 2.0])).unwrap_err();
     assert_eq!(error.to_string(), "expected `loss` to be f32[3], found f32[2]");
     let of_a_matrix = Sharding::on_mesh(&[2], &[vec![0], vec![]]);

@@ -3,7 +3,7 @@
 pub mod world;
 
 use hloom::{
-    base::{ArrayShape, DType, Literal},
+    base::{ArrayShape, DType, Literal, Memory},
     hlo::{Module, proto, verify},
     pjrt::{
         Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat,
@@ -41,7 +41,8 @@ impl Function<'_> {
     pub fn run(&self, arguments: &[Literal]) -> Vec<Literal> {
         let device = self.client.devices()[0].id;
         let upload = |literal: &Literal| {
-            let array = HostArray { bytes: literal.bytes(), shape: literal.shape(), device };
+            let array =
+                HostArray { bytes: literal.bytes(), shape: literal.shape(), device, memory: Memory::Device };
             Arg::Donate(self.client.upload(array).unwrap())
         };
         let results = self.executable.execute(vec![arguments.iter().map(upload).collect()]).unwrap();

@@ -42,6 +42,31 @@ fn xla_reads_our_annotations_as_its_own() {
     }
 }
 
+/// A layer of a stack in the host's memory.
+const STREAMED: &str = r#"HloModule streamed, entry_computation_layout={(f32[2,3]{1,0:S(5)}, s32[])->(f32[3]{0})}, frontend_attributes={arg_memory_spaces="5;0"}
+
+ENTRY main {
+  stack = f32[2,3] parameter(0)
+  index = s32[] parameter(1)
+  zero = s32[] constant(0)
+  slice = f32[1,3] dynamic-slice(stack, index, zero), dynamic_slice_sizes={1,3}
+  moved = f32[1,3] custom-call(slice), custom_call_target="annotate_device_placement", custom_call_has_side_effect=true, frontend_attributes={_xla_buffer_placement="device"}
+  layer = f32[3] reshape(moved)
+  ROOT result = (f32[3]) tuple(layer)
+}
+"#;
+
+#[test]
+fn xla_reads_what_lies_on_the_host() {
+    let module = text::parse(STREAMED, "streamed.hlo").unwrap_or_else(|findings| panic!("{findings}"));
+    assert_eq!(module.host_parameters, [0].into());
+    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+    assert_eq!(text::print(&module), STREAMED);
+
+    let Some(python) = python("jax", PYTHON) else { return };
+    check_xla(&python, &module);
+}
+
 fn without_layouts(source: &str) -> String {
     let (head, tail) = source.split_once(", entry_computation_layout=").unwrap();
     let (_, tail) = tail.split_once("s32[])}").unwrap();

@@ -12,9 +12,9 @@ use super::{
     handle::{Event, Owned},
     sys::{self, CStruct, Call},
 };
-use crate::base::{ArrayShape, DType, Literal};
+use crate::base::{ArrayShape, DType, Literal, Memory};
 
-/// An array in host memory, row-major and little-endian, and the device it should go to.
+/// An array of this process, row-major and little-endian, and the device it should go to.
 #[derive(Clone, Copy, Debug)]
 pub struct HostArray<'a> {
     /// The elements.
@@ -23,9 +23,11 @@ pub struct HostArray<'a> {
     pub shape: &'a ArrayShape,
     /// The id of the device.
     pub device: i32,
+    /// In which of the memories that the device reads.
+    pub memory: Memory,
 }
 
-/// An array in the memory of a device. Dropping it frees the memory.
+/// An array that a device reads, in its own memory or the host's. Dropping it frees the memory.
 pub struct Buffer {
     raw: Owned<sys::Buffer>,
     shape: ArrayShape,
@@ -105,10 +107,11 @@ impl Buffer {
             num_dims: dims.len(),
             host_buffer_semantics: sys::IMMUTABLE_UNTIL_TRANSFER_COMPLETES,
             device: client.device(array.device)?,
+            memory: client.memory(array.device, array.memory)?,
             ..CStruct::new()
         };
         let call = sys::ClientBufferFromHostBufferArgs::CALL;
-        // SAFETY: client and device are alive, `dims` outlives the call, and the bytes stay borrowed until the
+        // SAFETY: client, device and memory are alive, `dims` outlives the call, and the bytes stay borrowed until the
         // event is ready, which `Upload` sees to. Event and buffer are ours.
         unsafe {
             let args = client.table().call(args)?;

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,6 +16,7 @@ use super::{
     plugin::Plugin,
     sys::{self, CStruct, Call},
 };
+use crate::base::Memory;
 
 /// A plugin at work on this process's devices. Clones share it; buffers and executables keep it alive.
 #[derive(Clone)]
@@ -194,6 +195,31 @@ impl Shared {
                 let known = self.devices.iter().map(|device| device.id).collect();
                 Err(PjrtError::UnknownDevice { id, known })
             }
+        }
+    }
+
+    /// The handle of a memory of a device, or null for the one that it takes by itself. On the CPU that is the host's.
+    pub fn memory(&self, device: i32, memory: Memory) -> Result<*mut sys::Memory, PjrtError> {
+        if memory == Memory::Device {
+            return Ok(ptr::null_mut());
+        }
+        let args = sys::DeviceAddressableMemoriesArgs { device: self.device(device)?, ..CStruct::new() };
+        let mut known = Vec::new();
+        // SAFETY: the device is alive, and its memories and the names of their kinds live as long.
+        unsafe {
+            let args = self.table().call(args)?;
+            for &handle in slice(args.memories, args.num_memories) {
+                let args = self.table().call(sys::MemoryKindArgs { memory: handle, ..CStruct::new() })?;
+                let kind = text(args.kind, args.kind_size);
+                if kind == memory.kind() {
+                    return Ok(handle);
+                }
+                known.push(kind);
+            }
+        }
+        match self.platform.as_str() {
+            "cpu" => Ok(ptr::null_mut()),
+            _ => Err(PjrtError::NoMemory { device, expected: memory.kind(), known }),
         }
     }
 }

@@ -94,6 +94,16 @@ pub enum PjrtError {
         /// The ids there are.
         known: Vec<i32>,
     },
+    /// A device has no memory of a kind.
+    #[error("device {device} has no memory of the kind {expected}")]
+    NoMemory {
+        /// The device's id.
+        device: i32,
+        /// The kind asked for.
+        expected: &'static str,
+        /// The kinds there are.
+        known: Vec<String>,
+    },
     /// An execution got argument lists for another number of devices.
     #[error("expected argument lists for {expected} devices, found {found}")]
     DeviceCount {
@@ -164,6 +174,7 @@ impl PjrtError {
                 let known: Vec<String> = known.iter().map(i32::to_string).collect();
                 Some(format!("known devices: {}", known.join(", ")))
             }
+            Self::NoMemory { known, .. } => Some(format!("its memories: {}", known.join(", "))),
             Self::StandIn { .. } => Some(
                 "compiling for AMD GPUs where ROCm is not installed takes the system's C compiler and linker: install \
                  gcc or clang, or ROCm itself"

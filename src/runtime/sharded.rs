@@ -5,7 +5,7 @@ use super::{
     boxes::{self, Boxed},
 };
 use crate::{
-    base::{ArrayShape, Literal},
+    base::{ArrayShape, Literal, Memory},
     hlo::Sharding,
     pjrt::{Buffer, Client, HostArray},
     step::{Role, Slot},
@@ -16,6 +16,7 @@ use crate::{
 pub struct Sharded {
     shape: ArrayShape,
     sharding: Sharding,
+    memory: Memory,
     shards: Vec<Buffer>,
 }
 
@@ -66,13 +67,19 @@ impl Sharded {
                 let boxed = |sizes| Boxed { sizes, window: &origin };
                 boxes::copy(&part, boxed(&inside.dims), &mut bytes, boxed(&shard.dims), width);
             }
-            let array = |&holder: &usize| HostArray { bytes: &bytes, shape: &shard, device: devices[holder] };
+            let array = |&holder: &usize| HostArray {
+                bytes: &bytes,
+                shape: &shard,
+                device: devices[holder],
+                memory: slot.memory,
+            };
             let arrays: Vec<HostArray<'_>> = holders.iter().map(array).collect();
             for (holder, buffer) in holders.into_iter().zip(client.upload_all(&arrays)?) {
                 shards[holder] = Some(buffer);
             }
         }
-        Ok(Self { shape, sharding, shards: shards.into_iter().flatten().collect() })
+        let shards = shards.into_iter().flatten().collect();
+        Ok(Self { shape, sharding, memory: slot.memory, shards })
     }
 
     /// Takes the shards that a program gave.
@@ -85,7 +92,8 @@ impl Sharded {
             let found = odd.shape().clone();
             return Err(RuntimeError::ShardShape { role: slot.role, expected, found });
         }
-        Ok(Self { shape: slot.shape(), sharding: slot.sharding.clone(), shards })
+        let (sharding, memory) = (slot.sharding.clone(), slot.memory);
+        Ok(Self { shape: slot.shape(), sharding, memory, shards })
     }
 
     /// The shards, in the order of the devices.
@@ -103,7 +111,7 @@ impl Sharded {
     /// # Errors
     /// If a copy fails.
     pub fn to_literal(&self) -> Result<Literal, RuntimeError> {
-        let Self { shape, sharding, shards } = self;
+        let Self { shape, sharding, memory: _, shards } = self;
         let mut whole = Literal::zeros(shape.clone());
         for Tile { window, devices } in tiles(shape, sharding, shards.len()) {
             let Some(shard) = devices.first().map(|&device| &shards[device]) else { continue };
@@ -147,14 +155,14 @@ impl State {
         self.values.get(&role).ok_or(RuntimeError::Missing { role })
     }
 
-    /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
+    /// Bytes that each device holds in its own memory, as the plugin counts them, in the order of the devices.
     ///
     /// # Errors
     /// If the plugin does not say.
     pub fn device_bytes(&self) -> Result<Vec<u64>, RuntimeError> {
         let devices = self.values.values().map(|value| value.shards.len()).max().unwrap_or(0);
         let mut bytes = vec![0; devices];
-        for value in self.values.values() {
+        for value in self.values.values().filter(|value| value.memory == Memory::Device) {
             for (bytes, shard) in bytes.iter_mut().zip(&value.shards) {
                 *bytes += shard.bytes_on_device()? as u64;
             }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::{Method, Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
 use crate::{
     autodiff::AutodiffError,
-    base::{ArrayShape, DType, Findings},
+    base::{ArrayShape, DType, Findings, Memory},
     hlo::{Alias, Builder, Comparison, ModuleBuilder, Sharding, Value, verify},
     mesh::{self, Plan},
     model::{
@@ -136,7 +136,7 @@ pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<
 fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
     let tensor = catalog.tensor(role);
     let sharding = spec.mesh.map_or(Sharding::Replicated, |plan| plan.assign(&tensor).sharding(&plan.mesh));
-    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding }
+    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: Memory::Device }
 }
 
 /// The step being woven.

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::{
-    base::{ArrayShape, DType, Dim},
+    base::{ArrayShape, DType, Dim, Memory},
     hlo::{Sharding, Verified},
     model::{AdapterId, Factor, Param},
 };
@@ -90,6 +90,8 @@ pub struct Slot {
     pub dtype: DType,
     /// How it lies on the devices; whole, where there is but one.
     pub sharding: Sharding,
+    /// In which memory of the devices; of an argument on the host the module says so too, by `host_parameters`.
+    pub memory: Memory,
 }
 
 impl Slot {

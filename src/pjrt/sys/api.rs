@@ -103,11 +103,11 @@ table! {
     call Device_GetDescription(DeviceGetDescriptionArgs);
     unused Device_IsAddressable;
     unused Device_LocalHardwareId;
-    unused Device_AddressableMemories;
+    call Device_AddressableMemories(DeviceAddressableMemoriesArgs);
     unused Device_DefaultMemory;
     unused Device_MemoryStats;
     unused Memory_Id;
-    unused Memory_Kind;
+    call Memory_Kind(MemoryKindArgs);
     unused Memory_DebugString;
     unused Memory_ToString;
     unused Memory_AddressableByDevices;

@@ -176,6 +176,10 @@ structs! {
     DeviceGetDescriptionArgs = "PJRT_Device_GetDescription_Args" {
         device: *mut Device, device_description: *mut DeviceDescription,
     }
+    DeviceAddressableMemoriesArgs = "PJRT_Device_AddressableMemories_Args" {
+        device: *mut Device, memories: *const *mut Memory, num_memories: usize,
+    }
+    MemoryKindArgs = "PJRT_Memory_Kind_Args" { memory: *mut Memory, kind: *const c_char, kind_size: usize, }
     ExecutableDestroyArgs = "PJRT_Executable_Destroy_Args" { executable: *mut Executable, }
     ExecutableNameArgs = "PJRT_Executable_Name_Args" {
         executable: *mut Executable, executable_name: *const c_char, executable_name_size: usize,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    base::Memory,
     pjrt::{CompileOptions, MemoryStats},
     step::{Packing, Slot, StepProgram},
     weights::AdapterConfig,
@@ -80,6 +81,8 @@ pub struct SlotRecord {
     pub dims: Vec<String>,
     /// How it lies on the devices, as HLO spells it.
     pub sharding: String,
+    /// In which memory of the devices.
+    pub memory: Memory,
 }
 
 /// What a plugin made of the module for one target.
@@ -124,6 +127,7 @@ impl SlotRecord {
             shape: slot.shape().to_string(),
             dims: slot.dims.iter().map(|(dim, _)| dim.name().to_owned()).collect(),
             sharding: slot.sharding.to_string(),
+            memory: slot.memory,
         }
     }
 

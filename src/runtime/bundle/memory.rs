@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    base::Memory,
     hlo::proto::ComputedValue,
     pjrt::{
         MemoryStats,
@@ -25,7 +26,7 @@ pub struct MemoryReport {
     pub device_bytes: Option<u64>,
     /// What it has.
     pub limit_bytes: Option<u64>,
-    /// What lies in the host's memory for a device.
+    /// What lies in the host's memory for a device, and is in none of the counts below.
     pub host_bytes: u64,
     /// Frozen parameters.
     pub weights: u64,
@@ -104,6 +105,7 @@ impl MemoryReport {
         };
         for slot in inputs {
             let sum = match slot.role {
+                _ if slot.memory == Memory::Host => &mut report.host_bytes,
                 Role::Base(_) => &mut report.weights,
                 Role::Adapter(_) => &mut report.adapters,
                 Role::Moment1(_) | Role::Moment2(_) | Role::Updates => &mut report.optimizer,
@@ -129,13 +131,16 @@ impl MemoryReport {
     pub fn compiled(self, platform: Platform, stats: &MemoryStats, values: &[ComputedValue]) -> Self {
         let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
         let device_bytes = device_bytes(platform, stats);
-        let at_rest = self.weights + self.adapters + self.optimizer + self.batch;
+        // Where there is no other memory than the host's, what was to lie there is in the first of these.
+        let at_rest = self.at_rest() + self.host_bytes;
         let arguments = bytes(stats.arguments) + bytes(stats.host_arguments);
         let (largest, causes) = bill(values);
         Self {
             fits: self.limit_bytes.is_none_or(|limit| device_bytes <= limit),
             device_bytes: Some(device_bytes),
-            host_bytes: bytes(stats.host_arguments) + bytes(stats.host_temporaries),
+            host_bytes: bytes(
+                stats.host_arguments + stats.host_outputs - stats.host_aliased + stats.host_temporaries,
+            ),
             padding: arguments.saturating_sub(at_rest),
             results: bytes(stats.outputs).saturating_sub(bytes(stats.aliased)),
             temporaries: bytes(stats.temporaries),
@@ -278,13 +283,15 @@ mod tests {
             dims: vec![(Dim::Vocab, 8), (Dim::Embed, 2)],
             dtype: DType::BF16,
             sharding: Sharding::on_mesh(&[4], &[vec![0], vec![]]),
+            memory: Memory::Device,
         };
-        let updates =
-            Slot { role: Role::Updates, dims: vec![], dtype: DType::S32, sharding: Sharding::Replicated };
-        let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates]);
-        assert_eq!((report.weights, report.optimizer, report.fits), (8, 4, true));
+        let updates = Slot { role: Role::Updates, dims: vec![], dtype: DType::S32, ..slot.clone() };
+        let updates = Slot { sharding: Sharding::Replicated, ..updates };
+        let on_host = Slot { memory: Memory::Host, ..slot.clone() };
+        let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates, on_host]);
+        assert_eq!((report.weights, report.optimizer, report.host_bytes, report.fits), (8, 4, 8, true));
         let report = report.compiled(Platform::Rocm, &stats(), &[]);
-        assert_eq!((report.padding, report.results, report.host_bytes, report.fits), (95, 10, 7, false));
+        assert_eq!((report.padding, report.results, report.host_bytes, report.fits), (87, 10, 7, false));
     }
 
     #[test]
