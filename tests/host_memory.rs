@@ -9,10 +9,10 @@ use hloom::{
     },
     model::Param,
     pjrt::{
-        MemoryStats, Program, ProgramFormat,
+        CompileOptions, MemoryStats, Program, ProgramFormat,
         child::{ChildProgram, CompileJob, compile_in_child},
         targets::Target,
-        testing::{CpuBuild, cpu_plugin, installed_package},
+        testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
     },
     runtime::{Engine, State},
     step::{Role, Slot, StepProgram},
@@ -173,6 +173,17 @@ fn where_values_lie_changes_none_of_them() {
         let layers = Layers { devices, ..SMALL };
         assert_eq!(layers.run(Memory::Host), layers.run(Memory::Device));
     }
+}
+
+#[test]
+fn a_plugin_that_moves_nothing_says_so() {
+    let module = verify(SMALL.loops(Memory::Host)).unwrap_or_else(|findings| panic!("{findings}"));
+    let bytes = proto::encode(&module);
+    let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+    let client = cpu_client(CpuBuild::Api081, 1);
+    let error = client.compile(program, &CompileOptions::default()).unwrap_err();
+    let hint = "this plugin moves nothing between memories: use a newer one, or keep all on the device";
+    assert_eq!(error.hint().as_deref(), Some(hint), "{error}");
 }
 
 /// What the compiler of a platform counts, if its plugin is installed.

@@ -167,6 +167,9 @@ impl PjrtError {
                 "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if it ended without doing so"
                     .into(),
             ),
+            Self::Failed { message, .. } if message.contains("annotate_device_placement") => {
+                Some("this plugin moves nothing between memories: use a newer one, or keep all on the device".into())
+            }
             Self::Failed { message, .. } if message.starts_with("No such compile option") => {
                 Some("flags are XLA's debug options, such as xla_gpu_enable_latency_hiding_scheduler".into())
             }

@@ -9,6 +9,7 @@ use super::{
     ProtoError,
     messages::{HloComputationProto, HloModuleProto, ShapeProto, TUPLE},
 };
+use crate::base::Memory;
 
 /// A value that an instruction of a compiled module writes into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct ComputedValue {
     pub opcode: String,
     /// The computation that it stands in.
     pub computation: String,
-    /// Bytes of its elements.
+    /// Bytes of its elements, none for what lies in the host's memory.
     pub bytes: u64,
 }
 
@@ -85,10 +86,13 @@ pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
     Ok(values)
 }
 
-/// The bytes of a shape's elements, those of all elements of a tuple together.
+/// The bytes that a shape's elements take on the device, those of all elements of a tuple together.
 fn bytes_of(shape: &ShapeProto) -> u64 {
     if shape.element_type == TUPLE {
         return shape.tuple_shapes.iter().map(bytes_of).fold(0, u64::saturating_add);
+    }
+    if shape.layout.as_ref().is_some_and(|layout| layout.memory_space == Memory::Host.space()) {
+        return 0;
     }
     let elements = shape.dimensions.iter().map(|&size| u64::try_from(size).unwrap_or(0));
     elements.fold(width(shape.element_type), u64::saturating_mul)
@@ -108,7 +112,10 @@ fn width(element_type: i32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::messages::HloInstructionProto, *};
+    use super::{
+        super::messages::{HloInstructionProto, LayoutProto},
+        *,
+    };
 
     fn instruction(name: &str, opcode: &str, dimensions: &[i64], called: &[i64]) -> HloInstructionProto {
         let shape = ShapeProto { element_type: 16, dimensions: dimensions.to_vec(), ..Default::default() };
@@ -127,7 +134,11 @@ mod tests {
 
     #[test]
     fn values_in_loops_count_and_those_inside_fusions_do_not() {
+        let mut saved = instruction("h", "dynamic-update-slice", &[700], &[]);
+        let layout = LayoutProto { memory_space: 5, ..Default::default() };
+        saved.shape.as_mut().unwrap().layout = Some(layout);
         let entry = vec![
+            saved,
             instruction("p", "parameter", &[1000], &[]),
             instruction("f", "fusion", &[4], &[2]),
             instruction("s", "all-gather-start", &[500], &[]),
@@ -146,7 +157,7 @@ mod tests {
         let bytes = HloModuleProtoWithConfig { hlo_module: Some(module) }.encode_to_vec();
         let found = computed_values(&bytes).unwrap();
         let found: Vec<(&str, u64)> = found.iter().map(|value| (value.name.as_str(), value.bytes)).collect();
-        assert_eq!(found, [("d", 16), ("x", 12), ("f", 8)]);
+        assert_eq!(found, [("d", 16), ("x", 12), ("f", 8), ("h", 0)]);
         assert!(computed_values(&[0xff]).is_err());
     }
 }

@@ -26,7 +26,7 @@ pub struct MemoryReport {
     pub device_bytes: Option<u64>,
     /// What it has.
     pub limit_bytes: Option<u64>,
-    /// What lies in the host's memory for a device, and is in none of the counts below.
+    /// What lies in the host's memory for a device, and is in none of the counts below; on the CPU, what was to.
     pub host_bytes: u64,
     /// Frozen parameters.
     pub weights: u64,
@@ -131,16 +131,16 @@ impl MemoryReport {
     pub fn compiled(self, platform: Platform, stats: &MemoryStats, values: &[ComputedValue]) -> Self {
         let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
         let device_bytes = device_bytes(platform, stats);
-        // Where there is no other memory than the host's, what was to lie there is in the first of these.
+        // On the CPU there is no other memory than the host's, and its compiler counts all in the first of these.
         let at_rest = self.at_rest() + self.host_bytes;
         let arguments = bytes(stats.arguments) + bytes(stats.host_arguments);
         let (largest, causes) = bill(values);
         Self {
             fits: self.limit_bytes.is_none_or(|limit| device_bytes <= limit),
             device_bytes: Some(device_bytes),
-            host_bytes: bytes(
+            host_bytes: self.host_bytes.max(bytes(
                 stats.host_arguments + stats.host_outputs - stats.host_aliased + stats.host_temporaries,
-            ),
+            )),
             padding: arguments.saturating_sub(at_rest),
             results: bytes(stats.outputs).saturating_sub(bytes(stats.aliased)),
             temporaries: bytes(stats.temporaries),
@@ -291,7 +291,7 @@ mod tests {
         let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates, on_host]);
         assert_eq!((report.weights, report.optimizer, report.host_bytes, report.fits), (8, 4, 8, true));
         let report = report.compiled(Platform::Rocm, &stats(), &[]);
-        assert_eq!((report.padding, report.results, report.host_bytes, report.fits), (87, 10, 7, false));
+        assert_eq!((report.padding, report.results, report.host_bytes, report.fits), (87, 10, 8, false));
     }
 
     #[test]
