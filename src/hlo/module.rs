@@ -158,7 +158,8 @@ pub struct Module {
     /// Donated arguments.
     pub aliases: Vec<Alias>,
     /// Parameters of the entry that lie in the host's memory, by number. What is computed with is placed on the device
-    /// first, as [`Value::placed`](super::Value::placed) does.
+    /// first, as [`Value::placed`](super::Value::placed) does: else a TPU's compiler refuses, and a GPU reads every element
+    /// from the host whenever it is used.
     pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,

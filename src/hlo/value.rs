@@ -128,7 +128,8 @@ impl<'b> Value<'b> {
 
     /// The same array in a memory. A stack lies on the host when every slice that is written into it is placed there right
     /// before `dynamic_update_slice`, and every slice that is read of it is placed on the device right after
-    /// `dynamic_slice`: from these, compilers follow it through tuples and loops to where it is made.
+    /// `dynamic_slice`: from these, compilers follow it through tuples and loops to where it is made. A TPU takes stacks of
+    /// matrices and more, not of vectors, whose layers share tiles.
     #[track_caller]
     pub fn placed(self, memory: Memory) -> Self {
         let placed = self.builder.custom_call(memory::placement(), &[self], self.shape());
