@@ -12,7 +12,7 @@ use super::{
     workload::load_mesh,
 };
 use crate::{
-    base::{DType, Finding, Findings},
+    base::{DType, Finding, Findings, Memory},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
@@ -208,6 +208,7 @@ pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<M
         loss_chunk: settings.loss_chunk,
         remat: settings.remat.as_ref().map_or(usual.remat, |word| word.0),
         remat_every: settings.remat_every,
+        weights: if settings.offload_weights == Some(true) { Memory::Host } else { usual.weights },
         micro_batches,
     })
 }

@@ -200,6 +200,11 @@ settings! {
         /// Leave only the input of every so many layers, which then run forward once more under --remat
         #[arg(long, value_name = "K", help_heading = "Method")]
         remat_every: NonZeroUsize,
+        /// Keep the frozen matrices of the layers in the host's memory, and bring those of a layer to the device while it
+        /// is computed
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Method")]
+        offload_weights: bool,
         /// Parts of a batch that a step computes one after the other [default: 1]
         #[arg(long, value_name = "N", help_heading = "Method")]
         micro_batches: NonZeroUsize,

@@ -119,7 +119,9 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
         Some(Alias { output, parameter })
     });
     let aliases = aliases.collect();
-    let module = module.finish("hloom_step", entry, aliases);
+    let mut module = module.finish("hloom_step", entry, aliases);
+    let on_host = inputs.iter().enumerate().filter(|(_, slot)| slot.memory == Memory::Host);
+    module.host_parameters = on_host.map(|(number, _)| number).collect();
     let module = match spec.mesh {
         Some(plan) => mesh::annotate(module, plan),
         None => module,
@@ -136,7 +138,7 @@ pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<
 fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
     let tensor = catalog.tensor(role);
     let sharding = spec.mesh.map_or(Sharding::Replicated, |plan| plan.assign(&tensor).sharding(&plan.mesh));
-    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: Memory::Device }
+    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: spec.method.memory(role) }
 }
 
 /// The step being woven.

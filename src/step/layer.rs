@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Role, StepError, build::Weaver, stack::Entry};
 use crate::{
     autodiff::{self, Backward, Keep},
-    base::{ArrayShape, DType, Literal, Shape, Tag},
+    base::{ArrayShape, DType, Literal, Memory, Shape, Tag},
     hlo::{Attrs, Builder, CompId, Computation, InstrId, ModuleBuilder, Opcode, Value},
     model::{
         AdapterId, AdapterSpec, Factor, Linear, NamedDims,
@@ -73,7 +73,8 @@ impl Weaver<'_> {
         let wrt: Vec<usize> = [0].into_iter().chain(end - factors..end).collect();
         let Backward { computation, kept } = autodiff::backward(module, forward, &wrt, keep)?;
         let keeping = autodiff::forward_keeping(module, forward, &kept);
-        let input = Entry { shape: array(&primal.instr(parameters[0]).shape), tag: Some(nn::residual()) };
+        let shape = array(&primal.instr(parameters[0]).shape);
+        let input = Entry { shape, tag: Some(nn::residual()), memory: Memory::Device };
         let elements = kept.iter().flat_map(|&id| entries(&primal, id));
         let residuals = [input].into_iter().chain(elements).collect();
         let kept = kept.iter().map(|&id| primal.instr(id).shape.as_tuple().map(<[Shape]>::len)).collect();
@@ -98,7 +99,11 @@ impl Weaver<'_> {
         let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
             // One layer is gathered at a time, and let go.
             let tag = self.catalog.tag(role).entry();
-            stack.entry(layer).tagged(tag.clone()).tagged(tag.computed())
+            let entry = match self.spec.method.memory(role) {
+                Memory::Device => stack.entry(layer),
+                Memory::Host => stack.entry(layer).placed(Memory::Device),
+            };
+            entry.tagged(tag.clone()).tagged(tag.computed())
         });
         let scales = self.adapted().map(|linear| self.scale(layer, linear));
         [x].into_iter().chain(shared.iter().copied()).chain(entries).chain(scales).collect()
@@ -157,7 +162,9 @@ fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
     let instr = primal.instr(id);
     let last = |tags: &[Tag]| tags.last().cloned();
     match &instr.shape {
-        Shape::Array(shape) => vec![Entry { shape: shape.clone(), tag: last(&instr.tags) }],
+        Shape::Array(shape) => {
+            vec![Entry { shape: shape.clone(), tag: last(&instr.tags), memory: Memory::Device }]
+        }
         Shape::Tuple(elements) => {
             let taken = |index: usize| {
                 let mut takers = primal.iter().map(|(_, instr)| instr).filter(|instr| {
@@ -167,7 +174,8 @@ fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
                 });
                 takers.find_map(|instr| last(&instr.tags))
             };
-            let entry = |(index, shape)| Entry { shape: array(shape), tag: taken(index) };
+            let entry =
+                |(index, shape)| Entry { shape: array(shape), tag: taken(index), memory: Memory::Device };
             elements.iter().enumerate().map(entry).collect()
         }
     }

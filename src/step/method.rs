@@ -1,6 +1,11 @@
 use std::num::NonZeroUsize;
 
-use crate::{autodiff::Keep, model::nn::Attention};
+use super::Role;
+use crate::{
+    autodiff::Keep,
+    base::Memory,
+    model::{Param, nn::Attention},
+};
 
 /// How a step is computed. It decides what time and memory it takes; what comes out is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +20,8 @@ pub struct Method {
     /// Where given, the forward pass leaves the input of every so many layers, from which the backward pass runs these
     /// layers forward once more, under `remat`.
     pub remat_every: Option<NonZeroUsize>,
+    /// Where the frozen matrices of the layers lie; from the host, a layer's come to the device while it is computed.
+    pub weights: Memory,
     /// Parts of a batch that a step computes one after the other, summing their gradients.
     pub micro_batches: NonZeroUsize,
 }
@@ -41,7 +48,19 @@ impl Method {
             loss_chunk: None,
             remat: Remat::Full,
             remat_every: None,
+            weights: Memory::Device,
             micro_batches: NonZeroUsize::MIN,
+        }
+    }
+}
+
+impl Method {
+    /// Where an argument lies. Vectors stay on the device: they take no room, and those of several layers share a tile of a
+    /// TPU's memory.
+    pub fn memory(&self, role: Role) -> Memory {
+        match role {
+            Role::Base(Param::Weight(_)) => self.weights,
+            _ => Memory::Device,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The two passes over the stack of layers, and the head between them.
 
 use super::{
-    Packing, Role, StepError,
+    Packing, Remat, Role, StepError,
     build::{Arguments, Weaver},
     layer::Layer,
     stack::Entry,
 };
 use crate::{
-    base::{ArrayShape, DType, Dim, Tag},
+    base::{ArrayShape, DType, Dim, Memory, Tag},
     hlo::{Builder, CompId, Turn, Value},
     model::{
         AdapterId, Param,
@@ -40,6 +40,10 @@ struct Route {
     groups: usize,
     layers_of_group: usize,
     at_last: usize,
+    /// Where the inputs of groups lie.
+    inputs: Memory,
+    /// Where the input of each layer lies, of one group at a time and of those at last.
+    residuals: Memory,
 }
 
 impl Weaver<'_> {
@@ -52,11 +56,13 @@ impl Weaver<'_> {
         counted: Value<'b>,
     ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
         let stack = self.stack(b, arguments)?;
-        let layer = self.layer(b.module(), self.spec.method.remat.keep())?;
         let route = self.route();
+        let mut layer = self.layer(b.module(), self.spec.method.remat.keep())?;
+        let input = layer.residuals[0].in_memory(route.inputs);
+        layer.residuals[0].memory = route.residuals;
         let last = Span { first: number(b, route.groups * route.layers_of_group), layers: route.at_last };
 
-        let (x, inputs) = self.groups_forward(b, route, &layer, &stack)?;
+        let (x, inputs) = self.groups_forward(b, route, &layer, &input, &stack)?;
         let (x, residuals) = self.forward_keeping(b, last, &layer, x, &stack.fixed)?;
         let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
         let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
@@ -68,7 +74,7 @@ impl Weaver<'_> {
         });
         let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
         let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
-        let carried = self.groups_backward(b, route, &layer, carried, &stack.fixed, inputs)?;
+        let carried = self.groups_backward(b, route, &layer, &input, carried, &stack.fixed, inputs)?;
         let gradients = self.catalog.ids().zip(carried.into_iter().skip(1)).collect();
         Ok((mean(loss, counted), gradients))
     }
@@ -91,12 +97,12 @@ impl Weaver<'_> {
         b: &'b Builder<'b>,
         route: Route,
         layer: &Layer,
+        input: &Entry,
         stack: &Stack<'b>,
     ) -> Result<(Value<'b>, Option<Value<'b>>), StepError> {
         if route.groups == 0 {
             return Ok((stack.x, None));
         }
-        let input = &layer.residuals[0];
         let carried = [stack.x, input.empty_stack(b, route.groups)];
         let last = b.repeat("groups", route.groups, &carried, &stack.fixed, |turn| {
             let Turn { b, number: group, carried, fixed } = turn;
@@ -113,6 +119,7 @@ impl Weaver<'_> {
         b: &'b Builder<'b>,
         route: Route,
         layer: &Layer,
+        input: &Entry,
         carried: Vec<Value<'b>>,
         fixed: &[Value<'b>],
         inputs: Option<Value<'b>>,
@@ -123,7 +130,7 @@ impl Weaver<'_> {
             let Turn { b, number: turns, carried, fixed } = turn;
             let group = number(b, route.groups - 1) - turns;
             let Some((&inputs, fixed)) = fixed.split_last() else { return Ok(carried) };
-            let x = layer.residuals[0].get(inputs, group);
+            let x = input.get(inputs, group);
             let (_, residuals) = self.forward_keeping(b, route.group(group), layer, x, fixed)?;
             self.backward(b, route.group(group), layer, &carried, fixed, &residuals)
         })
@@ -213,14 +220,20 @@ impl Weaver<'_> {
         let every = self.spec.method.remat_every.map_or(layers, |every| every.get().min(layers)).max(1);
         // What the last layers leave is used at once, so they need not run forward again.
         let groups = layers.saturating_sub(1) / every;
-        Route { groups, layers_of_group: every, at_last: layers - groups * every }
+        let (inputs, residuals) = match (self.spec.method.remat, groups) {
+            (Remat::Full | Remat::Dots | Remat::None, _) => (Memory::Device, Memory::Device),
+            (Remat::Offload, 0) => (Memory::Device, Memory::Host),
+            (Remat::Offload, _) => (Memory::Host, Memory::Device),
+        };
+        Route { groups, layers_of_group: every, at_last: layers - groups * every, inputs, residuals }
     }
 
     /// The gradient of each factor at one layer.
     fn gradients(&self) -> impl Iterator<Item = Entry> {
         self.catalog.adapters.iter().map(|spec| {
             let shape = ArrayShape::new(DType::F32, sizes(&spec.dims[1..]));
-            Entry { shape, tag: Some(self.catalog.tag(Role::Gradient(spec.id)).entry()) }
+            let tag = Some(self.catalog.tag(Role::Gradient(spec.id)).entry());
+            Entry { shape, tag, memory: Memory::Device }
         })
     }
 

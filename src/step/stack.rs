@@ -1,7 +1,7 @@
 //! Stacks: values of several layers as one, with the layers as the first dimension.
 
 use crate::{
-    base::{ArrayShape, Tag},
+    base::{ArrayShape, Memory, Tag},
     hlo::{Builder, Value},
 };
 
@@ -12,9 +12,16 @@ pub struct Entry {
     pub shape: ArrayShape,
     /// How it lies on a mesh, where that is known.
     pub tag: Option<Tag>,
+    /// Where the stack lies.
+    pub memory: Memory,
 }
 
 impl Entry {
+    /// The same, of a stack in that memory.
+    pub fn in_memory(&self, memory: Memory) -> Self {
+        Self { memory, ..self.clone() }
+    }
+
     /// A stack of zeros for `layers` entries.
     pub fn empty_stack<'b>(&self, b: &'b Builder<'b>, layers: usize) -> Value<'b> {
         let sizes = [&[layers], &self.shape.dims[..]].concat();
@@ -23,12 +30,20 @@ impl Entry {
 
     /// The entry of `stack` at `layer`.
     pub fn get<'b>(&self, stack: Value<'b>, layer: Value<'b>) -> Value<'b> {
-        self.tagged(stack.entry(layer))
+        let entry = stack.entry(layer);
+        self.tagged(match self.memory {
+            Memory::Device => entry,
+            Memory::Host => entry.placed(Memory::Device),
+        })
     }
 
     /// `stack` with the entry at `layer` replaced.
     pub fn set<'b>(&self, stack: Value<'b>, layer: Value<'b>, entry: Value<'b>) -> Value<'b> {
         let entry = self.tagged(entry).reshape(&[&[1], &self.shape.dims[..]].concat());
+        let entry = match self.memory {
+            Memory::Device => entry,
+            Memory::Host => entry.placed(Memory::Host),
+        };
         self.tagged_stack(stack.with_window(0, layer, entry))
     }
 
