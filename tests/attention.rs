@@ -166,3 +166,30 @@ fn a_sequence_does_not_see_its_neighbours_in_a_row() {
         packed.check(Attention::Blocks(block), 1e-6);
     }
 }
+
+/// A file for each platform, and the one of this platform is taken.
+#[test]
+fn a_kernel_of_the_platform_stands_in() {
+    let case = GROUPED;
+    let folder = tempfile::tempdir().unwrap();
+    let [queries, keys] = case.sizes().map(|sizes| sizes.map(|size| size.to_string()).join(","));
+    // It gives each query its own value, as if it saw nothing else.
+    let kernel = format!(
+        "HloModule kernel\n\nENTRY kernel {{\n  q = f32[{queries}] parameter(0)\n  k = f32[{keys}] parameter(1)\n  \
+         v = f32[{keys}] parameter(2)\n  zero = f32[] constant(0)\n  sums = f32[2,13,$heads] broadcast(zero), dimensions={{}}\n  \
+         wide = f32[2,13,2,3,8] broadcast(v), dimensions={{0,1,2,4}}\n  o = f32[{queries}] reshape(wide)\n  \
+         ROOT both = (f32[{queries}], f32[2,13,$heads]) tuple(o, sums)\n}}\n"
+    );
+    std::fs::write(folder.path().join("attention@cpu.hlo"), kernel).unwrap();
+    let templates =
+        |platform| Templates::replaced_from(folder.path(), Some(platform), &["cpu", "cuda"]).unwrap();
+    let usual = case.run(Attention::Dense, &Templates::embedded());
+    assert_eq!(case.run(Attention::Dense, &templates("cuda")), usual);
+    let found = case.run(Attention::Blocks(4), &templates("cpu"));
+    let [_, _, v, d_o] = case.arguments().map(|literal| literal.to_f64s());
+    let own = |index: usize| {
+        v[(index / (6 * HEAD_DIM) * 2 + index / HEAD_DIM % 6 / 3) * HEAD_DIM + index % HEAD_DIM]
+    };
+    assert_eq!(found[0], (0..d_o.len()).map(own).collect::<Vec<f64>>());
+    assert!(found[1].iter().all(|dq| *dq == 0.0), "nothing flows back to the queries");
+}

@@ -34,7 +34,22 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
     let number = |value: Option<f64>| value.map(|value| value.to_string());
     let count = |value: Option<usize>| value.map(|value| value.to_string());
     let dtype = made.dtype.parse::<DType>().map_err(|error| odd(bundle, error.to_string()))?;
-    for (setting, found, made) in [
+    let method = plan::method_settings(&made.method);
+    let spelled = |settings: &Settings| {
+        [
+            ("--attention", settings.attention.as_ref().map(|word| word.0.name().to_owned())),
+            ("--attention-block", settings.attention_block.map(|size| size.to_string())),
+            ("--loss-chunk", settings.loss_chunk.map(|size| size.to_string())),
+            ("--remat", settings.remat.as_ref().map(|word| word.0.name().to_owned())),
+            ("--remat-every", settings.remat_every.map(|layers| layers.to_string())),
+            ("--offload-weights", settings.offload_weights.map(|offload| offload.to_string())),
+            ("--micro-batches", settings.micro_batches.map(|parts| parts.to_string())),
+        ]
+    };
+    let methods = spelled(&given).into_iter().zip(spelled(&method));
+    let methods =
+        methods.map(|((setting, found), (_, made))| (setting, found, made.unwrap_or("none".into())));
+    let others = [
         ("--batch", count(given.batch), made.batch.to_string()),
         ("--seq", count(given.seq), made.seq.to_string()),
         ("--pack", given.pack.map(|pack| pack.to_string()), pack.to_string()),
@@ -45,7 +60,8 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
         ("--eps", number(given.eps), optimizer.eps.to_string()),
         ("--weight-decay", number(given.weight_decay), optimizer.weight_decay.to_string()),
         ("--max-grad-norm", number(given.max_grad_norm), max_grad_norm.to_string()),
-    ] {
+    ];
+    for (setting, found, made) in others.into_iter().chain(methods) {
         if let Some(found) = found.filter(|found| *found != made) {
             return Err(differs(setting, made, found));
         }
@@ -64,7 +80,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
         max_grad_norm: Some(max_grad_norm),
         mesh: bundle.mesh(),
         target: Some(target(settings.target.clone(), bundle)?),
-        ..settings
+        ..method.or(settings)
     })
 }
 

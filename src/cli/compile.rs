@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::{
     Answer, Env, Failure, Output, plan,
     progress::Reporter,
-    render,
     resources::{Resources, templates},
     settings::{MethodArgs, OptimizerArgs, Settings},
+    verdict::Outcome,
     words::Word,
     workload::{OwnedWorkload, WorkloadArgs, load_mesh},
     write_json, wrong,
@@ -77,13 +77,6 @@ pub struct Compile {
     output: Output,
 }
 
-/// What became of a target.
-struct Outcome {
-    build: Build,
-    report: MemoryReport,
-    origin: Origin,
-}
-
 impl Compile {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         bundle::claim(&self.out)?;
@@ -91,9 +84,9 @@ impl Compile {
         let loaded = self.mesh.as_deref().map(load_mesh).transpose()?;
         let mesh_text = loaded.as_ref().map(|loaded| loaded.config.to_string());
         let devices = self.devices(loaded)?;
+        let templates = self.templates(&devices)?;
         let settings = Settings::from(self.optimizer).or(self.method.into());
         let (optimizer, max_grad_norm) = (plan::optimizer(&settings)?, plan::max_grad_norm(&settings)?);
-        let templates = templates(self.templates.as_deref())?;
         let (model, parts) = (self.workload.model.clone(), devices[0].batch_parts());
         let workload = self.workload.resolve(parts)?;
         let mesh = devices[0].plan(workload.borrow())?;
@@ -153,11 +146,11 @@ impl Compile {
         reporter.rest();
 
         if self.output.json {
-            let targets: Vec<Value> = outcomes.iter().map(target_json).collect();
+            let targets: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
             let object = json!({ "module_sha256": module_sha256, "out": self.out, "targets": targets });
             write_json(&mut *env.out, &object)?;
         } else {
-            let texts: Vec<String> = outcomes.iter().map(|outcome| target_text(outcome, &workload)).collect();
+            let texts: Vec<String> = outcomes.iter().map(|outcome| outcome.text(&spec, parts)).collect();
             write!(
                 env.out,
                 "{}\nmodule  {module_sha256}\nbundle  {}\n",
@@ -166,6 +159,28 @@ impl Compile {
             )?;
         }
         Ok(outcomes.iter().all(|outcome| outcome.report.fits).into())
+    }
+
+    /// The templates, which are the same for every target.
+    fn templates(&self, devices: &[Devices]) -> Result<Templates, Failure> {
+        let of = |devices: &Devices| {
+            let platform = devices.target().platform();
+            Ok::<_, TrainError>((platform, templates(self.templates.as_deref(), Some(platform))?))
+        };
+        let (first, rest) = (of(&devices[0])?, &devices[1..]);
+        for other in rest {
+            let (platform, found) = of(other)?;
+            if replaced(&found) != replaced(&first.1) {
+                let problem =
+                    format!("it has other templates for {} than for {}", first.0.name(), platform.name());
+                return Err(wrong(
+                    "--templates",
+                    problem,
+                    "the module is the same for all targets of a bundle: make two bundles",
+                ));
+            }
+        }
+        Ok(first.1)
     }
 
     /// The devices of every target: equally many, for the module is the same.
@@ -284,6 +299,7 @@ fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates:
         packing,
         dtype: dtype.name().to_owned(),
         lora: adapter_config(&workload.spec, None),
+        method: spec.method,
         optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },
         mesh: None,
         templates: replaced(templates),
@@ -320,105 +336,4 @@ fn seconds(found: f64) -> Result<Duration, Failure> {
     let duration = Duration::try_from_secs_f64(found).ok().filter(|duration| !duration.is_zero());
     let problem = || format!("expected a number of seconds above zero, found: {found}");
     duration.ok_or_else(|| wrong("--timeout", problem(), "for example `--timeout 600`"))
-}
-
-fn target_json(Outcome { build, report, origin }: &Outcome) -> Value {
-    let PluginRecord { name, version, api, .. } = &build.plugin;
-    json!({
-        "target": build.target,
-        "compile_seconds": build.compile_seconds,
-        "cached": *origin == Origin::Cache,
-        "fits": report.fits,
-        "device_bytes": report.device_bytes,
-        "limit_bytes": report.limit_bytes,
-        "host_bytes": report.host_bytes,
-        "plugin": { "name": name, "version": version, "api": api },
-        "warnings": build.warnings,
-        "memory": report,
-    })
-}
-
-fn target_text(Outcome { build, report, origin }: &Outcome, workload: &OwnedWorkload) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: String| text.push_str(&format!("{name:<16}{value}\n"));
-    let verdict = match (report.fits, report.limit_bytes) {
-        (true, Some(_)) => "fits",
-        (true, None) => "compiled",
-        (false, _) => "does NOT fit",
-    };
-    let needs = match (report.device_bytes, report.limit_bytes) {
-        (Some(needs), Some(limit)) => {
-            format!("{} of {} a device", render::bytes(needs), render::bytes(limit))
-        }
-        (Some(needs), None) => format!("{} a device", render::bytes(needs)),
-        (None, Some(limit)) => format!("more than {} a device", render::bytes(limit)),
-        (None, None) => "the compiler gave up".to_owned(),
-    };
-    row(&build.target, format!("{verdict}: {needs}"));
-    let PluginRecord { name, version, api, .. } = &build.plugin;
-    let api = api.as_ref().map(|api| format!(" (PJRT {api})")).unwrap_or_default();
-    row("plugin", format!("{name} {version}{api}"));
-    let before = if *origin == Origin::Cache { ", before" } else { "" };
-    if build.executable.is_some() {
-        row("compiled in", format!("{:.1} s{before}", build.compile_seconds));
-    }
-    for (name, bytes) in [
-        ("weights", report.weights),
-        ("adapters", report.adapters),
-        ("optimizer", report.optimizer),
-        ("batch", report.batch),
-        ("padding", report.padding),
-        ("results", report.results),
-        ("temporaries", report.temporaries),
-        ("generated code", report.generated_code),
-        ("in host memory", report.host_bytes),
-    ] {
-        if bytes > 0 {
-            row(&format!("  {name}"), format!("{:>9}", render::bytes(bytes)));
-        }
-    }
-    let large = report.causes.iter().filter(|cause| cause.largest_bytes >= 1 << 20).take(5);
-    let mut title = "largest values";
-    for cause in large {
-        let several =
-            if cause.values > 1 { format!(", the largest of {}", cause.values) } else { String::new() };
-        row(title, format!("{:>9}  {}{several}", render::bytes(cause.largest_bytes), cause.cause));
-        title = "";
-    }
-    if let Some(message) = &report.message {
-        row("the compiler", message.lines().next().unwrap_or_default().to_owned());
-    }
-    build.warnings.iter().for_each(|warning| row("warning", warning.clone()));
-    if !report.fits {
-        fixes(report, workload).into_iter().for_each(|fix| row("to make it fit", fix));
-    }
-    text
-}
-
-/// What would make a step fit, by what takes the room.
-fn fixes(report: &MemoryReport, workload: &OwnedWorkload) -> Vec<String> {
-    let mut fixes = Vec::new();
-    let step::Workload { dtype, batch, seq, .. } = workload.borrow();
-    let limit = report.limit_bytes.unwrap_or(u64::MAX);
-    if dtype == crate::base::DType::F32 {
-        fixes
-            .push(format!("`--dtype bfloat16` halves the weights, by {}", render::bytes(report.weights / 2)));
-    }
-    if report.temporaries > limit / 10 || report.device_bytes.is_none() {
-        fixes.push(format!("a smaller --batch or --seq (now {batch} x {seq}) needs fewer temporaries"));
-    }
-    if report.weights > limit / 4 {
-        let devices = match report.device_bytes {
-            Some(needs) => {
-                let least = (report.devices as u64).saturating_mul(needs.div_ceil(limit.max(1)));
-                format!("{least} devices or more")
-            }
-            None => "more devices".to_owned(),
-        };
-        fixes.push(format!("{devices}, with a mesh whose `[store]` splits the weights over all of them"));
-    }
-    if fixes.is_empty() {
-        fixes.push("more devices, or devices with more memory".to_owned());
-    }
-    fixes
 }

@@ -144,7 +144,7 @@ impl Dump {
             loaded.plan(&step::tensors(workload), devices)
         };
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
-        let templates = templates(folder.as_deref())?;
+        let templates = templates(folder.as_deref(), target.platform())?;
         let spec = StepSpec { method, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
         Ok(step::build(&spec, program.into())?.module)
     }

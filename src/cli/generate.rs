@@ -53,7 +53,8 @@ pub struct Generate {
 impl Generate {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, adapter, prompt, raw, max_new_tokens, seq, device, output } = self;
-        let (devices, templates) = (device.devices()?, device.templates()?);
+        let devices = device.devices()?;
+        let templates = device.templates(&devices)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;

@@ -25,6 +25,8 @@ mod generate;
 
 mod dump;
 
+mod verdict;
+
 mod compile;
 
 mod bundled;

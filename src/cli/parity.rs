@@ -48,7 +48,8 @@ impl Parity {
             let problem = format!("expected an adapter, found none in: {model}");
             return Err(wrong("--adapter", problem, "give the folder of the adapter with --adapter"));
         };
-        let (devices, templates) = (device.devices()?, device.templates()?);
+        let devices = device.devices()?;
+        let templates = device.templates(&devices)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;

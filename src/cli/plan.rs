@@ -213,6 +213,25 @@ pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<M
     })
 }
 
+/// The settings that ask for a method.
+pub fn method_settings(method: &Method) -> Settings {
+    let &Method { attention, loss_chunk, remat, remat_every, weights, micro_batches } = method;
+    let (kind, block) = match attention {
+        Attention::Dense => (AttentionKind::Dense, None),
+        Attention::Blocks(block) => (AttentionKind::Blocks, NonZeroUsize::new(block)),
+    };
+    Settings {
+        attention: Some(Word(kind)),
+        attention_block: block,
+        loss_chunk,
+        remat: Some(Word(remat)),
+        remat_every,
+        offload_weights: Some(weights == Memory::Host),
+        micro_batches: Some(micro_batches),
+        ..Settings::default()
+    }
+}
+
 /// What is adapted, and how.
 pub fn lora(settings: &Settings) -> LoraSpec {
     fn entries<T: Clone>(table: &Option<Ordered<T>>) -> Vec<(String, T)> {

@@ -12,7 +12,7 @@ use crate::{
     pjrt::{
         Plugin,
         store::{Network, PACKAGES, Package, Store, package},
-        targets::Target,
+        targets::{Platform, Target},
     },
     runtime::Devices,
     step::StepError,
@@ -58,8 +58,8 @@ impl DeviceArgs {
         plan::devices(self.target.as_ref(), self.mesh.as_deref())
     }
 
-    pub fn templates(&self) -> Result<Templates, TrainError> {
-        templates(self.templates.as_deref())
+    pub fn templates(&self, devices: &Devices) -> Result<Templates, TrainError> {
+        templates(self.templates.as_deref(), Some(devices.target().platform()))
     }
 
     pub fn resources(&self, store: &Path) -> Resources {
@@ -172,8 +172,10 @@ pub fn config(named: &str) -> Result<Config, TrainError> {
 }
 
 /// The built-in templates, with those of a folder in place of the ones of the same name.
-pub fn templates(folder: Option<&Path>) -> Result<Templates, TrainError> {
-    let replaced = folder.map(Templates::replaced_from).transpose().map_err(StepError::from)?;
+pub fn templates(folder: Option<&Path>, platform: Option<Platform>) -> Result<Templates, TrainError> {
+    let platforms: Vec<&str> = Platform::ALL.iter().map(|platform| platform.name()).collect();
+    let read = |folder| Templates::replaced_from(folder, platform.map(Platform::name), &platforms);
+    let replaced = folder.map(read).transpose().map_err(StepError::from)?;
     Ok(replaced.unwrap_or_else(Templates::embedded))
 }
 

@@ -54,7 +54,7 @@ impl Train {
         let data = plan::data(&settings)?;
         let mut config =
             plan::run_config(&settings, data.train.rows.len(), devices.batch_parts(), &env.folder)?;
-        let templates = templates(settings.templates.as_deref())?;
+        let templates = templates(settings.templates.as_deref(), Some(devices.target().platform()))?;
         if let Some(bundle) = &bundle {
             bundled::check_templates(&templates, bundle)?;
         }

@@ -58,9 +58,21 @@ pub enum AttentionKind {
     Blocks,
 }
 
+impl AttentionKind {
+    const ALL: [Self; 2] = [Self::Dense, Self::Blocks];
+
+    /// The spelling on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
 impl Spelled for AttentionKind {
     fn read(text: &str) -> Result<Self, String> {
-        one_of(text, [("dense", Self::Dense), ("blocks", Self::Blocks)])
+        one_of(text, Self::ALL.map(|kind| (kind.name(), kind)))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     base::DType,
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Targets},
-    pjrt::targets::Target,
+    pjrt::targets::{Platform, Target},
     step::{Packing, Workload},
     train::TrainError,
 };
@@ -85,6 +85,11 @@ pub struct TargetArg {
 }
 
 impl TargetArg {
+    /// The platform of the devices, if they were given.
+    pub fn platform(&self) -> Option<Platform> {
+        self.target.as_ref().map(|word| word.0.platform())
+    }
+
     /// The number of devices, if it was given.
     pub fn devices(&self) -> Option<usize> {
         self.target.as_ref().map(|word| word.0.devices())

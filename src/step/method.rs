@@ -1,5 +1,7 @@
 use std::num::NonZeroUsize;
 
+use serde::{Deserialize, Serialize};
+
 use super::Role;
 use crate::{
     autodiff::Keep,
@@ -8,7 +10,7 @@ use crate::{
 };
 
 /// How a step is computed. It decides what time and memory it takes; what comes out is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Method {
     /// How attention is computed.
     pub attention: Attention,
@@ -27,7 +29,8 @@ pub struct Method {
 }
 
 /// What the forward pass over a layer leaves for the backward one, which computes again what is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Remat {
     /// The layer's input: all is computed again.
     Full,

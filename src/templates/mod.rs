@@ -1,6 +1,7 @@
 //! Layer 1: the layer mathematics, as HLO text with holes in `hlo-templates/`.
 //!
 //! `NAME.hlo` holds one computation, `NAME.grad.hlo` beside it the gradient that replaces what autodiff would derive.
+//! `NAME@PLATFORM.hlo` and `NAME@PLATFORM.grad.hlo` are for one platform only, where a vendor's kernel stands in, say.
 //! A hole is `$name`; it stands for an element type, a size, several sizes or a number. The files are embedded in the
 //! binary; a folder given by the user replaces them by name.
 
@@ -115,8 +116,11 @@ embedded![
     "swiglu",
 ];
 
+/// Names without a template of ours: where one is given, it replaces a computation that is woven in Rust.
+const KERNELS: [&str; 2] = ["attention", "attention_packed"];
+
 fn names() -> Vec<&'static str> {
-    EMBEDDED.iter().map(|(name, _)| *name).collect()
+    EMBEDDED.iter().map(|&(name, _)| name).chain(KERNELS).collect()
 }
 
 /// Where templates come from: the embedded ones, and those that replace them.
@@ -137,27 +141,43 @@ impl Templates {
         Self::default()
     }
 
-    /// The embedded templates, with those of `dir` in place of the ones of the same name. A template that is replaced
-    /// is differentiated by the `.grad` beside it in `dir`, else by autodiff.
+    /// The embedded templates, with those of `dir` in place of the ones of the same name, and those of `dir` for `platform`
+    /// before others; `platforms` are all that a file can be for. A template that is replaced is differentiated by the
+    /// `.grad` beside it in `dir`, else by autodiff.
     ///
     /// # Errors
     /// If the folder cannot be read, or a `.hlo` file in it has a name that no template has.
-    pub fn replaced_from(dir: &Path) -> Result<Self, TemplateError> {
+    pub fn replaced_from(
+        dir: &Path,
+        platform: Option<&str>,
+        platforms: &[&str],
+    ) -> Result<Self, TemplateError> {
         let unreadable = |path: &Path| {
             let path = path.to_owned();
             move |source| TemplateError::Read { path, source }
         };
-        let mut replaced = BTreeMap::new();
+        let (mut replaced, mut of_platform) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(dir).map_err(unreadable(dir))? {
             let path = entry.map_err(unreadable(dir))?.path();
             let file = path.file_name().unwrap_or_default().to_string_lossy();
-            let Some(name) = file.strip_suffix(".hlo") else { continue };
-            if !names().contains(&name.strip_suffix(".grad").unwrap_or(name)) {
+            let Some(stem) = file.strip_suffix(".hlo") else { continue };
+            let (whole, grad) = stem.strip_suffix(".grad").map_or((stem, ""), |whole| (whole, ".grad"));
+            let (name, only) = whole.split_once('@').map_or((whole, None), |(name, only)| (name, Some(only)));
+            if !names().contains(&name) || only.is_some_and(|only| !platforms.contains(&only)) {
                 return Err(TemplateError::ReplacesNothing { path });
             }
             let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
-            replaced.insert(name.to_owned(), Source { file: path.display().to_string(), text });
+            let source = Source { file: path.display().to_string(), text };
+            let found = if only.is_some() { &mut of_platform } else { &mut replaced };
+            if only.is_none() || only == platform {
+                found.insert(format!("{name}{grad}"), source);
+            }
         }
+        // The gradient of the general one does not fit the one of the platform.
+        for name in of_platform.keys().filter(|name| !name.ends_with(".grad")) {
+            replaced.remove(&format!("{name}.grad"));
+        }
+        replaced.append(&mut of_platform);
         Ok(Self { replaced })
     }
 

@@ -42,6 +42,9 @@ fn another_use_than_the_bundle_was_made_for() {
         ("--dtype bfloat16", "--dtype: the bundle was made for f32, found: bf16"),
         ("--rank 4", "--rank: the bundle was made for 8, found: 4"),
         ("--alpha 8", "--alpha: the bundle was made for 16, found: 8"),
+        ("--remat dots", "--remat: the bundle was made for full, found: dots"),
+        ("--attention-block 8", "--attention-block: the bundle was made for none, found: 8"),
+        ("--offload-weights", "--offload-weights: the bundle was made for false, found: true"),
         ("--accumulate 2", "--accumulate: the bundle was made for 1, found: 2"),
         ("--beta1 0.5", "--beta1: the bundle was made for 0.9, found: 0.5"),
         (

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     base::Memory,
     pjrt::{CompileOptions, MemoryStats},
-    step::{Packing, Slot, StepProgram},
+    step::{Method, Packing, Slot, StepProgram},
     weights::AdapterConfig,
 };
 
@@ -45,6 +45,8 @@ pub struct Made {
     pub packing: Packing,
     /// The element type of base weights and activations, as HLO spells it.
     pub dtype: String,
+    /// How the step is computed.
+    pub method: Method,
     /// What is adapted, as PEFT says it.
     pub lora: AdapterConfig,
     /// The optimizer.

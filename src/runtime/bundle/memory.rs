@@ -230,6 +230,8 @@ fn cause(value: &ComputedValue) -> String {
     let sign = |text: &str| SIGNS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, cause)| *cause);
     let what = sign(&name).or_else(|| sign(&value.opcode)).unwrap_or(&value.opcode);
     let place = match &value.computation {
+        name if name.contains("attention") => "in attention",
+        name if name.contains("loss") => "in the loss",
         name if name.contains("backward") => "in the backward loop",
         name if name.contains("forward") => "in the forward loop",
         _ => "outside of the loops",

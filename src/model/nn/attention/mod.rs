@@ -1,5 +1,7 @@
 mod blocks;
 
+use serde::{Deserialize, Serialize};
+
 use super::{RopeTable, Scope, per_token, rope};
 use crate::{
     base::{DType, Dim},
@@ -9,7 +11,8 @@ use crate::{
 };
 
 /// How attention is computed. The result is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Attention {
     /// All scores of a sequence at once.
     Dense,
@@ -32,7 +35,8 @@ impl Attention {
 
 /// A template of this name, should there be one, computes all of attention: `(o, log_sum_exp)` from `q`, `k` and `v` as
 /// [`attention`] takes them, already turned by their positions, where `log_sum_exp` is `f32[batch, seq, heads]`. That of
-/// rows with several sequences takes the segments too.
+/// rows with several sequences takes the segments too. Its `.grad` takes `q`, `k`, `v`, the segments, the result and its
+/// cotangent, the latter two as tuples, and gives `(dq, dk, dv)`.
 const KERNEL: [&str; 2] = ["attention", "attention_packed"];
 
 /// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
