@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     compile::{file_sha256, replaced},
     plan,
-    settings::{Ordered, Settings},
+    settings::{MethodArgs, OptimizerArgs, Ordered, Settings},
     words::Word,
     workload::load_mesh,
 };
@@ -15,7 +15,7 @@ use crate::{
     pjrt::targets::Target,
     runtime::{
         Compiled, Engine, RuntimeError,
-        bundle::{Bundle, BundleError, Manifest},
+        bundle::{Bundle, BundleError, Manifest, Optimizer},
     },
     step::{Packing, StepSpec},
     templates::Templates,
@@ -28,60 +28,43 @@ use crate::{
 /// If a setting that is given asks for something else than the bundle was made for.
 pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
     let Manifest { made, .. } = bundle.manifest();
-    let optimizer = made.optimizer;
-    let pack = made.packing == Packing::On;
-    let max_grad_norm = optimizer.max_grad_norm.unwrap_or(f64::INFINITY);
-    let number = |value: Option<f64>| value.map(|value| value.to_string());
-    let count = |value: Option<usize>| value.map(|value| value.to_string());
+    let Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
     let dtype = made.dtype.parse::<DType>().map_err(|error| odd(bundle, error.to_string()))?;
-    let method = plan::method_settings(&made.method);
-    let spelled = |settings: &Settings| {
-        [
-            ("--attention", settings.attention.as_ref().map(|word| word.0.name().to_owned())),
-            ("--attention-block", settings.attention_block.map(|size| size.to_string())),
-            ("--loss-chunk", settings.loss_chunk.map(|size| size.to_string())),
-            ("--remat", settings.remat.as_ref().map(|word| word.0.name().to_owned())),
-            ("--remat-every", settings.remat_every.map(|layers| layers.to_string())),
-            ("--offload-weights", settings.offload_weights.map(|offload| offload.to_string())),
-            ("--micro-batches", settings.micro_batches.map(|parts| parts.to_string())),
-        ]
+    let fixed = Settings {
+        batch: Some(made.batch),
+        seq: Some(made.seq),
+        pack: Some(made.packing == Packing::On),
+        accumulate: Some(1),
+        dtype: Some(Word(dtype)),
+        beta1: Some(beta1),
+        beta2: Some(beta2),
+        eps: Some(eps),
+        weight_decay: Some(weight_decay),
+        max_grad_norm: Some(max_grad_norm.unwrap_or(f64::INFINITY)),
+        ..plan::method_settings(&made.method)
     };
-    let methods = spelled(&given).into_iter().zip(spelled(&method));
-    let methods =
-        methods.map(|((setting, found), (_, made))| (setting, found, made.unwrap_or("none".into())));
-    let others = [
-        ("--batch", count(given.batch), made.batch.to_string()),
-        ("--seq", count(given.seq), made.seq.to_string()),
-        ("--pack", given.pack.map(|pack| pack.to_string()), pack.to_string()),
-        ("--accumulate", count(given.accumulate), "1".to_owned()),
-        ("--dtype", given.dtype.as_ref().map(|word| word.0.to_string()), dtype.to_string()),
-        ("--beta1", number(given.beta1), optimizer.beta1.to_string()),
-        ("--beta2", number(given.beta2), optimizer.beta2.to_string()),
-        ("--eps", number(given.eps), optimizer.eps.to_string()),
-        ("--weight-decay", number(given.weight_decay), optimizer.weight_decay.to_string()),
-        ("--max-grad-norm", number(given.max_grad_norm), max_grad_norm.to_string()),
-    ];
-    for (setting, found, made) in others.into_iter().chain(methods) {
-        if let Some(found) = found.filter(|found| *found != made) {
-            return Err(differs(setting, made, found));
+    let spelled = |settings: &Settings| {
+        let count = |value: Option<usize>| value.map(|value| value.to_string());
+        let sizes = [
+            ("--batch".to_owned(), count(settings.batch)),
+            ("--seq".to_owned(), count(settings.seq)),
+            ("--pack".to_owned(), settings.pack.map(|pack| pack.to_string())),
+            ("--accumulate".to_owned(), count(settings.accumulate)),
+            ("--dtype".to_owned(), settings.dtype.as_ref().map(Word::to_string)),
+        ];
+        let groups = [OptimizerArgs::spelled(settings), MethodArgs::spelled(settings)];
+        sizes.into_iter().chain(groups.concat()).collect::<Vec<_>>()
+    };
+    for ((flag, found), (_, made)) in spelled(&given).into_iter().zip(spelled(&fixed)) {
+        if let Some(found) = found.filter(|found| Some(found) != made.as_ref()) {
+            return Err(differs(&flag, made.unwrap_or_else(|| "none".to_owned()), found));
         }
     }
     check_mesh(given.mesh.as_deref(), bundle)?;
     let settings = adapters(given, bundle)?;
-    Ok(Settings {
-        batch: Some(made.batch),
-        seq: Some(made.seq),
-        pack: Some(pack),
-        dtype: Some(Word(dtype)),
-        beta1: Some(optimizer.beta1),
-        beta2: Some(optimizer.beta2),
-        eps: Some(optimizer.eps),
-        weight_decay: Some(optimizer.weight_decay),
-        max_grad_norm: Some(max_grad_norm),
-        mesh: bundle.mesh(),
-        target: Some(target(settings.target.clone(), bundle)?),
-        ..method.or(settings)
-    })
+    let (mesh, target) = (bundle.mesh(), Some(target(settings.target.clone(), bundle)?));
+    // What the module was made without, such as --remat-every, is none of the given settings either.
+    Ok(Settings { mesh, target, ..fixed.or(settings) })
 }
 
 /// Refuses other templates than those that the bundle was made with.

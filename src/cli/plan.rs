@@ -159,7 +159,8 @@ pub fn shape(settings: &Settings, used_for: Use, batch_parts: usize) -> Result<S
         Use::QuickStart => default::QUICKSTART_SEQ,
         Use::OwnData => default::SEQ,
     };
-    let whole_parts = default::BATCH.next_multiple_of(batch_parts);
+    let micro_batches = settings.micro_batches.map_or(1, NonZeroUsize::get);
+    let whole_parts = default::BATCH.next_multiple_of(batch_parts.saturating_mul(micro_batches).min(1 << 31));
     let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?;
     let seq = settings.seq.unwrap_or(seq);
     if seq < 2 {
@@ -195,12 +196,16 @@ pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<M
         (None, None) => usual.attention,
     };
     let micro_batches = settings.micro_batches.unwrap_or(usual.micro_batches);
-    if !batch.is_multiple_of(micro_batches.get().saturating_mul(batch_parts)) {
-        let split = if batch_parts > 1 { format!(" of whole {batch_parts} rows") } else { String::new() };
+    let least = micro_batches.get().saturating_mul(batch_parts);
+    if micro_batches.get() > 1 && !batch.is_multiple_of(least) {
+        let split =
+            if batch_parts > 1 { format!(" that {batch_parts} devices share") } else { String::new() };
         return Err(TrainError::Setting {
             setting: "--micro-batches",
-            problem: format!("a batch of {batch} cannot be taken apart into {micro_batches}{split}"),
-            hint: Some(format!("for example --batch {}", micro_batches.get().saturating_mul(batch_parts))),
+            problem: format!(
+                "a batch of {batch} cannot be taken apart into {micro_batches} equal parts{split}"
+            ),
+            hint: batch.checked_next_multiple_of(least).map(|batch| format!("a batch of {batch} can")),
         });
     }
     Ok(Method {

@@ -42,6 +42,13 @@ macro_rules! settings {
                 $( $(#[$of_member])* $member: Option<$of>, )*
             }
 
+            impl $group {
+                /// The flags of the group, with what settings say of them.
+                pub fn spelled(settings: &Settings) -> Vec<(String, Option<String>)> {
+                    vec![$( (flag(stringify!($member)), settings.$member.as_ref().map(ToString::to_string)), )*]
+                }
+            }
+
             impl From<$group> for Settings {
                 fn from($group { $( $member, )* }: $group) -> Self {
                     Self { $( $member, )* ..Self::default() }
@@ -209,6 +216,11 @@ settings! {
         #[arg(long, value_name = "N", help_heading = "Method")]
         micro_batches: NonZeroUsize,
     }
+}
+
+/// The flag of a member.
+fn flag(member: &str) -> String {
+    format!("--{}", member.replace('_', "-"))
 }
 
 /// A table whose order counts.

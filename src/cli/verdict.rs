@@ -110,11 +110,11 @@ fn fixes(report: &MemoryReport, spec: &StepSpec<'_>, parts: usize) -> Vec<String
             .push(format!("`--dtype bfloat16` halves the weights, by {}", render::bytes(report.weights / 2)));
     }
     if report.temporaries > limit / 10 || report.device_bytes.is_none() {
-        if remat_every.is_none() {
-            fixes.push(
-                "`--remat-every 8` keeps the input of one layer in eight, and takes another forward pass"
-                    .into(),
-            );
+        let every = (spec.workload.config.num_hidden_layers as f64).sqrt().round();
+        if remat_every.is_none() && every > 1.0 {
+            fixes.push(format!(
+                "`--remat-every {every}` keeps the input of one layer in {every}, and takes another forward pass"
+            ));
         }
         if remat != Remat::Offload {
             fixes.push("`--remat offload` keeps the inputs of layers in the host's memory".into());

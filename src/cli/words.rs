@@ -16,6 +16,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Word<T>(pub T);
 
+impl<T: fmt::Display> fmt::Display for Word<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// What can be written as a [`Word`]; a list of words in a run file means the words with commas between them.
 pub trait Spelled: Sized {
     /// The meaning of `text`.
@@ -67,6 +73,12 @@ impl AttentionKind {
             Self::Dense => "dense",
             Self::Blocks => "blocks",
         }
+    }
+}
+
+impl fmt::Display for AttentionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

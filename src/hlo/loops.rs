@@ -1,5 +1,5 @@
 use super::{Builder, Comparison, Value};
-use crate::base::{DType, Findings};
+use crate::base::{DType, Finding, Findings, Place};
 
 /// What the body of a loop sees.
 pub struct Turn<'b> {
@@ -14,10 +14,11 @@ pub struct Turn<'b> {
 }
 
 impl<'b> Builder<'b> {
-    /// Runs `body` as often as `turns` says; it returns the next carried values, and this the last ones.
+    /// Runs `body` as often as `turns` says; it returns the next carried values, and this the last ones. What is to run once
+    /// needs no loop.
     ///
     /// # Errors
-    /// What `body` returns, or a mistake made while building it.
+    /// What `body` returns, or a mistake made while building it; or if there are more turns than an `s32` counts.
     pub fn repeat<E: From<Findings>>(
         &'b self,
         name: &str,
@@ -26,6 +27,14 @@ impl<'b> Builder<'b> {
         fixed: &[Value<'b>],
         body: impl for<'t> FnOnce(Turn<'t>) -> Result<Vec<Value<'t>>, E>,
     ) -> Result<Vec<Value<'b>>, E> {
+        if turns == 1 {
+            let (carried, fixed) = (carried.to_vec(), fixed.to_vec());
+            return body(Turn { b: self, number: self.scalar(DType::S32, 0.0), carried, fixed });
+        }
+        if turns > i32::MAX as usize {
+            let message = format!("expected at most {} turns of a loop, found {turns}", i32::MAX);
+            return Err(Findings(vec![Finding::new(Place::file(name), message)]).into());
+        }
         let module = self.module();
         let init = self.tuple(&[&[self.scalar(DType::S32, 0.0)], carried, fixed].concat());
         let state = init.shape();

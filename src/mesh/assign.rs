@@ -119,6 +119,11 @@ impl Assigned {
         self.shard_shape().bytes() as u64
     }
 
+    /// How a dimension is split.
+    pub fn split(&self, dim: Dim) -> Option<&Split> {
+        self.splits.iter().find(|split| split.dim == dim)
+    }
+
     /// Into how many shards it is split.
     pub fn parts(&self) -> usize {
         self.splits.iter().map(|split| split.parts).product()
@@ -142,19 +147,28 @@ impl Assigned {
 /// Lays a tensor on a mesh. Where a rule cannot be followed, the outer dimension keeps an axis, and an indivisible one is
 /// padded if the policy says so, else left whole.
 pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> Assigned {
+    assign_along(mesh, rules, policy, tensor, None)
+}
+
+/// The same for a value that is computed with a parameter where it lies: its dimension of the name of `along` is split as
+/// that is, and the axes of that split no other.
+pub(super) fn assign_along(
+    mesh: &Mesh,
+    rules: &Rules,
+    policy: &Policy,
+    tensor: &Tensor,
+    along: Option<&Split>,
+) -> Assigned {
     let mut splits: Vec<Split> = vec![];
-    // The dimension that is computed with where it lies keeps its axes.
-    let along = match &tensor.used {
-        Use::Along { dim, .. } => Some((*dim, rules.axes_at_rest(tensor, *dim))),
-        Use::Store { .. } | Use::Compute => None,
-    };
     for &(dim, size) in &tensor.dims {
+        if let Some(split) = along.filter(|split| (split.dim, split.size) == (dim, size)) {
+            splits.push(split.clone());
+            continue;
+        }
         let rule = rules.find(tensor, dim);
         let mut troubles = vec![];
         let mut axes = rule.map(|rule| rule.axes.clone()).unwrap_or_default();
-        if let Some((_, kept)) = along.filter(|&(along, _)| along != dim) {
-            axes.retain(|axis| !kept.contains(axis));
-        }
+        axes.retain(|axis| along.is_none_or(|split| !split.axes.contains(axis)));
         axes.retain(|axis| match splits.iter().find(|outer| outer.axes.contains(axis)) {
             Some(outer) => {
                 troubles.push(Trouble::Conflict { axis: axis.clone(), outer: outer.dim });

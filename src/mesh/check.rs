@@ -1,10 +1,11 @@
 use super::{
     Assigned, Choice, Code, Group, Loaded, Mesh, Policy, Problem, Problems, Rules, Split, Tensor, Trouble,
     assign,
+    assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Dim, Partitioner, Place};
+use crate::base::{Dim, Partitioner, Place, Use};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,12 @@ impl Plan {
 
     /// Another tensor on the same mesh by the same rules, such as a weight in computation.
     pub fn assign(&self, tensor: &Tensor) -> Assigned {
-        assign(&self.mesh, &self.rules, &self.policy, tensor)
+        let along = match &tensor.used {
+            Use::Along { param, dim } => self.find(param).and_then(|param| param.split(*dim)),
+            Use::Store { .. } | Use::Compute => None,
+        };
+        let along = along.filter(|split| !split.axes.is_empty());
+        assign_along(&self.mesh, &self.rules, &self.policy, tensor, along)
     }
 
     /// Bytes that each device holds at rest.

@@ -41,22 +41,10 @@ impl Rules {
 
     /// The rule for a dimension of a tensor; without one it stays whole.
     pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
-        let at_rest = tensor.param().and_then(|param| self.find_at_rest(param, dim));
-        let in_computation = || self.compute.iter().find(|rule| rule.dim == dim);
         match &tensor.used {
-            Use::Store { .. } => at_rest,
-            Use::Compute => in_computation(),
-            Use::Along { dim: along, .. } if *along == dim => {
-                at_rest.filter(|rule| !rule.axes.is_empty()).or_else(in_computation)
-            }
-            Use::Along { .. } => in_computation(),
+            Use::Store { param } => self.find_at_rest(param, dim),
+            Use::Compute | Use::Along { .. } => self.compute.iter().find(|rule| rule.dim == dim),
         }
-    }
-
-    /// The axes along which the parameter that a tensor belongs to is split at rest.
-    pub fn axes_at_rest(&self, tensor: &Tensor, dim: Dim) -> &[String] {
-        let rule = tensor.param().and_then(|param| self.find_at_rest(param, dim));
-        rule.map_or(&[], |rule| &rule.axes)
     }
 
     fn find_at_rest(&self, param: &str, dim: Dim) -> Option<&Rule> {

@@ -206,8 +206,8 @@ impl<'a> Weaver<'a> {
             }
             Program::Accumulate => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let (loss, gradients) =
-                    self.loss_and_gradients(b, arguments, targets.target, arguments[&Role::Counted])?;
+                let targets = nn::NextToken { counted: arguments[&Role::Counted], ..targets };
+                let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
                 let sums = gradients
                     .into_iter()
                     .map(|(id, value)| (Role::Gradient(id), arguments[&Role::Gradient(id)] + value));

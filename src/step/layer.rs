@@ -181,7 +181,7 @@ fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
     }
 }
 
-/// The shape of an array; nothing that a layer keeps is a tuple of tuples.
+/// The shape of an array.
 fn array(shape: &Shape) -> ArrayShape {
-    shape.as_array().cloned().unwrap_or_else(|| ArrayShape::new(DType::Pred, [0]))
+    shape.as_array().cloned().expect("nothing that a layer keeps is a tuple of tuples")
 }

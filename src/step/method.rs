@@ -1,4 +1,4 @@
-use std::num::NonZeroUsize;
+use std::{fmt, num::NonZeroUsize};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use crate::{
     model::{Param, nn::Attention},
 };
 
-/// How a step is computed. It decides what time and memory it takes; what comes out is the same.
+/// How a step is computed. It decides what time and memory it takes; what comes out is the same, up to
+/// rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Method {
     /// How attention is computed.
@@ -89,5 +90,11 @@ impl Remat {
             Self::Dots => Keep::Dots,
             Self::None => Keep::Everything,
         }
+    }
+}
+
+impl fmt::Display for Remat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -218,8 +218,9 @@ impl Weaver<'_> {
     fn route(&self) -> Route {
         let layers = self.layers();
         let every = self.spec.method.remat_every.map_or(layers, |every| every.get().min(layers)).max(1);
-        // What the last layers leave is used at once, so they need not run forward again.
-        let groups = layers.saturating_sub(1) / every;
+        // What the last layers leave is used at once, so they need not run forward again. There are two of them at least: the
+        // weights of one would be gathered before all micro-batches, and be kept until the last.
+        let groups = layers.saturating_sub(2) / every;
         let (inputs, residuals) = match (self.spec.method.remat, groups) {
             (Remat::Full | Remat::Dots | Remat::None, _) => (Memory::Device, Memory::Device),
             (Remat::Offload, 0) => (Memory::Device, Memory::Host),

@@ -47,6 +47,9 @@ pub enum TemplateError {
     /// It does not fit where it is used.
     #[error(transparent)]
     Fit(#[from] Findings),
+    /// Attention is replaced, but not that of rows with several sequences.
+    #[error("expected a template `{}` beside `{}`, since rows are packed", KERNELS[1], KERNELS[0])]
+    NotPacked,
     /// The user's folder cannot be read.
     #[error("cannot read template: {}", path.display())]
     Read {
@@ -76,6 +79,9 @@ impl TemplateError {
                 None => format!("there are: ${}", known.join(", $")),
             }),
             Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
+            Self::NotPacked => {
+                Some("it takes the segments as its fourth parameter; or leave out --pack".to_owned())
+            }
             Self::Fit(_) => Some(FIT.to_owned()),
             Self::Parse(_) | Self::Read { .. } => None,
         }
@@ -117,7 +123,12 @@ embedded![
 ];
 
 /// Names without a template of ours: where one is given, it replaces a computation that is woven in Rust.
-const KERNELS: [&str; 2] = ["attention", "attention_packed"];
+///
+/// They compute all of attention, whatever way was asked for: `(o, log_sum_exp)` from `q [batch, seq, heads, head_dim]` and
+/// `k` and `v [batch, seq, kv_heads, head_dim]`, already turned by their positions, where `log_sum_exp` is
+/// `f32[batch, seq, heads]`. The second is for rows with several sequences, and takes the segments too. The `.grad` takes
+/// `q`, `k`, `v`, the segments, the result and its cotangent, the latter two as tuples, and gives `(dq, dk, dv)`.
+pub const KERNELS: [&str; 2] = ["attention", "attention_packed"];
 
 fn names() -> Vec<&'static str> {
     EMBEDDED.iter().map(|&(name, _)| name).chain(KERNELS).collect()

@@ -7,10 +7,10 @@ use crate::{
     base::{DType, Dim},
     hlo::{Builder, Value},
     model::{Linear, params::features},
-    templates::{TemplateError, holes},
+    templates::{KERNELS, TemplateError, holes},
 };
 
-/// How attention is computed. The result is the same.
+/// How attention is computed. The result is the same, up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attention {
@@ -32,12 +32,6 @@ impl Attention {
         if seq <= Self::LONGEST_DENSE { Self::Dense } else { Self::Blocks(Self::BLOCK) }
     }
 }
-
-/// A template of this name, should there be one, computes all of attention: `(o, log_sum_exp)` from `q`, `k` and `v` as
-/// [`attention`] takes them, already turned by their positions, where `log_sum_exp` is `f32[batch, seq, heads]`. That of
-/// rows with several sequences takes the segments too. Its `.grad` takes `q`, `k`, `v`, the segments, the result and its
-/// cotangent, the latter two as tuples, and gives `(dq, dk, dv)`.
-const KERNEL: [&str; 2] = ["attention", "attention_packed"];
 
 /// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
 /// [batch, seq, kv_heads, head_dim]`, giving `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position
@@ -63,7 +57,10 @@ pub fn attention<'b>(
     let q = rope(scope, q, table, heads)?.tagged(per_head(Linear::Query));
     let k = rope(scope, k, table, kv_heads)?.tagged(per_head(Linear::Key));
     let arguments: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
-    let kernel = KERNEL[usize::from(segments.is_some())];
+    let kernel = KERNELS[usize::from(segments.is_some())];
+    if loom.has(KERNELS[0]) && !loom.has(kernel) {
+        return Err(TemplateError::NotPacked);
+    }
     let both = if loom.has(kernel) {
         let holes = holes! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
         loom.call(b, kernel, holes, &arguments)?
