@@ -57,7 +57,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
     };
     for ((flag, found), (_, made)) in spelled(&given).into_iter().zip(spelled(&fixed)) {
         if let Some(found) = found.filter(|found| Some(found) != made.as_ref()) {
-            return Err(differs(&flag, made.unwrap_or_else(|| "none".to_owned()), found));
+            return Err(differs(&flag, made.unwrap_or_else(|| "its default".to_owned()), found));
         }
     }
     check_mesh(given.mesh.as_deref(), bundle)?;

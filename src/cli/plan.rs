@@ -211,7 +211,7 @@ pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<M
     Ok(Method {
         attention,
         loss_chunk: settings.loss_chunk,
-        remat: settings.remat.as_ref().map_or(usual.remat, |word| word.0),
+        remat: settings.remat.as_ref().map(|word| word.0),
         remat_every: settings.remat_every,
         weights: if settings.offload_weights == Some(true) { Memory::Host } else { usual.weights },
         micro_batches,
@@ -229,7 +229,7 @@ pub fn method_settings(method: &Method) -> Settings {
         attention: Some(Word(kind)),
         attention_block: block,
         loss_chunk,
-        remat: Some(Word(remat)),
+        remat: remat.map(Word),
         remat_every,
         offload_weights: Some(weights == Memory::Host),
         micro_batches: Some(micro_batches),

@@ -201,7 +201,7 @@ settings! {
         loss_chunk: NonZeroUsize,
         /// What the forward pass leaves for the backward one, which computes the rest again: full (only the input of
         /// each layer), dots (the results of matrix products too), none (all that is needed), or offload (the
-        /// input of each layer, in the host's memory) [default: full]
+        /// input of each layer, in the host's memory) [default: dots where it keeps at most 1 GiB on a device, else full]
         #[arg(long, value_name = "POLICY", help_heading = "Method")]
         remat: Word<Remat>,
         /// Leave only the input of every so many layers, which then run forward once more under --remat

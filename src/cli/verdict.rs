@@ -116,7 +116,7 @@ fn fixes(report: &MemoryReport, spec: &StepSpec<'_>, parts: usize) -> Vec<String
                 "`--remat-every {every}` keeps the input of one layer in {every}, and takes another forward pass"
             ));
         }
-        if remat != Remat::Offload {
+        if remat != Some(Remat::Offload) {
             fixes.push("`--remat offload` keeps the inputs of layers in the host's memory".into());
         }
         let rows = batch / (parts * micro_batches.get()).max(1);

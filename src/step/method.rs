@@ -2,11 +2,11 @@ use std::{fmt, num::NonZeroUsize};
 
 use serde::{Deserialize, Serialize};
 
-use super::Role;
+use super::{Role, Workload};
 use crate::{
     autodiff::Keep,
-    base::Memory,
-    model::{Param, nn::Attention},
+    base::{DType, Dim, Memory},
+    model::{Linear, Param, features, nn::Attention, sizes},
 };
 
 /// How a step is computed. It decides what time and memory it takes; what comes out is the same, up to
@@ -18,8 +18,9 @@ pub struct Method {
     /// Positions of each sequence whose logits are there at one time; without a number, as many as take a moderate part of
     /// a device's memory.
     pub loss_chunk: Option<NonZeroUsize>,
-    /// What the forward pass over a layer leaves for the backward one.
-    pub remat: Remat,
+    /// What the forward pass over a layer leaves for the backward one; where nothing is said, [`Remat::Dots`] if that takes
+    /// a moderate part of a device's memory, else [`Remat::Full`].
+    pub remat: Option<Remat>,
     /// Where given, the forward pass leaves the input of every so many layers, from which the backward pass runs these
     /// layers forward once more, under `remat`.
     pub remat_every: Option<NonZeroUsize>,
@@ -44,13 +45,21 @@ pub enum Remat {
     Offload,
 }
 
+/// Bytes that the results of matrix products take on a device at most where they are kept unasked.
+const KEPT_BYTES: usize = 1 << 30;
+
+/// The number of elements of these dimensions.
+fn elements(dims: &[(Dim, usize)]) -> usize {
+    sizes(dims).iter().product()
+}
+
 impl Method {
     /// What suits sequences of this length.
     pub fn for_length(seq: usize) -> Self {
         Self {
             attention: Attention::for_length(seq),
             loss_chunk: None,
-            remat: Remat::Full,
+            remat: None,
             remat_every: None,
             weights: Memory::Device,
             micro_batches: NonZeroUsize::MIN,
@@ -59,6 +68,27 @@ impl Method {
 }
 
 impl Method {
+    /// What the forward pass leaves in a step of `workload` whose batch a mesh splits into `batch_parts`.
+    pub fn remat_of(&self, workload: &Workload<'_>, batch_parts: usize) -> Remat {
+        self.remat.unwrap_or_else(|| {
+            let &Workload { config, dtype, batch, seq, .. } = workload;
+            let features = |linear| features(linear, config);
+            let products =
+                [Linear::Query, Linear::Key, Linear::Value, Linear::Output, Linear::Gate, Linear::Up];
+            let products: usize = products.map(|linear| elements(&features(linear).output)).iter().sum();
+            let (input, mixed) =
+                (elements(&features(Linear::Query).input), elements(&features(Linear::Output).input));
+            let weights = match self.attention {
+                Attention::Dense => config.num_attention_heads * seq,
+                Attention::Blocks(_) => config.num_attention_heads,
+            };
+            let of_token = (input + products + mixed) * dtype.bytes() + weights * DType::F32.bytes();
+            let tokens = (batch * seq).div_ceil(batch_parts.max(1));
+            let kept = tokens.saturating_mul(of_token).saturating_mul(config.num_hidden_layers);
+            if kept <= KEPT_BYTES { Remat::Dots } else { Remat::Full }
+        })
+    }
+
     /// Where an argument lies. Vectors stay on the device: they take no room, and those of several layers share a tile of a
     /// TPU's memory.
     pub fn memory(&self, role: Role) -> Memory {

@@ -1,7 +1,7 @@
 //! The two passes over the stack of layers, and the head between them.
 
 use super::{
-    Packing, Remat, Role, StepError,
+    Packing, Remat, Role, StepError, Workload,
     build::{Arguments, Weaver},
     layer::Layer,
     stack::Entry,
@@ -11,7 +11,7 @@ use crate::{
     hlo::{Builder, CompId, Turn, Value},
     model::{
         AdapterId, Param,
-        nn::{self, RopeTable},
+        nn::{self, RopeTable, Scope},
         sizes,
     },
 };
@@ -56,8 +56,9 @@ impl Weaver<'_> {
         counted: Value<'b>,
     ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
         let stack = self.stack(b, arguments)?;
-        let route = self.route();
-        let mut layer = self.layer(b.module(), self.spec.method.remat.keep())?;
+        let remat = self.remat();
+        let route = self.route(remat);
+        let mut layer = self.layer(b.module(), remat.keep())?;
         let input = layer.residuals[0].in_memory(route.inputs);
         layer.residuals[0].memory = route.residuals;
         let last = Span { first: number(b, route.groups * route.layers_of_group), layers: route.at_last };
@@ -215,13 +216,21 @@ impl Weaver<'_> {
         self.spec.workload.packing == Packing::On
     }
 
-    fn route(&self) -> Route {
+    fn remat(&self) -> Remat {
+        let Scope { batch, .. } = self.scope;
+        let tag = Tag::compute([Dim::Batch]);
+        let shape = ArrayShape::new(DType::S32, [batch]);
+        let parts = self.spec.mesh.map_or(1, |plan| plan.assign_tag(&tag, &shape, "batch").parts());
+        self.spec.method.remat_of(&Workload { batch, ..self.spec.workload }, parts)
+    }
+
+    fn route(&self, remat: Remat) -> Route {
         let layers = self.layers();
         let every = self.spec.method.remat_every.map_or(layers, |every| every.get().min(layers)).max(1);
         // What the last layers leave is used at once, so they need not run forward again. There are two of them at least: the
         // weights of one would be gathered before all micro-batches, and be kept until the last.
         let groups = layers.saturating_sub(2) / every;
-        let (inputs, residuals) = match (self.spec.method.remat, groups) {
+        let (inputs, residuals) = match (remat, groups) {
             (Remat::Full | Remat::Dots | Remat::None, _) => (Memory::Device, Memory::Device),
             (Remat::Offload, 0) => (Memory::Device, Memory::Host),
             (Remat::Offload, _) => (Memory::Host, Memory::Device),
