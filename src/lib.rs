@@ -9,7 +9,8 @@
 //!                                           v                           v
 //!               model::llama, model::nn  ──> hlo::Computation of one layer, of the head
 //!               autodiff::backward       ──> their backward computations
-//!               step::build              ──> both loops over the stack, loss, clipping, AdamW, aliases
+//!               step::build              ──> both loops over the stack, the loss in chunks, clipping, AdamW, aliases;
+//!                                           │ a step::Method says what is kept, where, and in which pieces
 //!                                           │ values tagged with their named dimensions
 //!  mesh-configs/*.toml ──> mesh::Plan  ──> mesh::annotate: a sharding for every tag
 //!                                           │ hlo::verify
@@ -35,6 +36,10 @@
 //! - **residual**: a value of the forward pass that the backward pass reads.
 //! - **rematerialization**: computing a value of the forward pass again in the backward pass instead of keeping it.
 //! - **stack**: a parameter of all layers as one tensor, with the layers as its first dimension.
+//! - **block** of attention: some queries with some keys, whose scores are there at one time. **Chunk** of the loss: some
+//!   positions of every sequence, whose logits are.
+//! - **micro-batch**: a part of a batch that is computed before the next one; their gradients are summed.
+//! - **segment**: one of several sequences that share a row of a batch.
 //! - **donation**: an argument whose memory a result takes over; the argument is gone afterwards.
 //! - **slot**: an argument or a result of a program, described by its [`step::Role`], dimensions, element type and sharding.
 //! - **mesh**: devices in a grid with named axes. A dimension that an axis splits has a **shard** on each device along it;

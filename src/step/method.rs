@@ -26,7 +26,7 @@ pub struct Method {
     pub remat_every: Option<NonZeroUsize>,
     /// Where the frozen matrices of the layers lie; from the host, a layer's come to the device while it is computed.
     pub weights: Memory,
-    /// Parts of a batch that a step computes one after the other, summing their gradients.
+    /// Equal parts of a batch that a step computes one after the other, summing their gradients.
     pub micro_batches: NonZeroUsize,
 }
 

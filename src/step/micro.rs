@@ -5,7 +5,7 @@ use super::{
     build::{Arguments, Weaver},
 };
 use crate::{
-    base::{DType, Dim, Tag},
+    base::{DType, Dim, Finding, Findings, Place, Tag},
     hlo::{Builder, Turn, Value},
     model::{
         AdapterId,
@@ -66,6 +66,11 @@ impl Weaver<'_> {
         let parts = self.spec.method.micro_batches.get();
         if parts == 1 {
             return body(self, b, arguments, targets);
+        }
+        if !self.scope.batch.is_multiple_of(parts) {
+            let message =
+                format!("expected a batch of equally many rows in {parts} parts, found {}", self.scope.batch);
+            return Err(Findings(vec![Finding::new(Place::file("micro_batches"), message)]).into());
         }
         let rows = self.scope.batch / parts;
         let part = Weaver { scope: Scope { batch: rows, ..self.scope }, ..*self };

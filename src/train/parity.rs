@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
     path::Path,
 };
 
@@ -137,7 +138,9 @@ pub fn compare(
     // One model on the device at a time.
     let mut warnings = trainer.take_warnings();
     drop(trainer);
-    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, ..spec };
+    // Its micro-batches are those of several calls.
+    let method = Method { micro_batches: NonZeroUsize::MIN, ..spec.method };
+    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, method, ..spec };
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
     trainer.start(&factors)?;
     let micro = golden_batch.rows().into_iter().map(|row| row.filled_to_multiple(parts));
