@@ -50,7 +50,7 @@ const fn gb(tenths: u64) -> Option<u64> {
     Some(tenths * 100_000_000)
 }
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     Row { seq: 8192, flags: "--remat-every 9", limit: gb(1500), ..ON_8_MI300X },
     Row { seq: 8192, flags: "--remat offload", limit: gb(1500), ..ON_8_MI300X },
     Row { seq: 2048, flags: "--remat-every 9", limit: gb(1200), ..ON_8_MI300X },
@@ -58,6 +58,7 @@ const ROWS: [Row; 9] = [
     Row { seq: 2048, flags: "--remat offload --offload-weights", limit: gb(135), ..ON_8_MI300X },
     Row { seq: 2048, flags: "--remat offload", limit: gb(35), ..ON_V5E },
     Row { seq: 8192, ..ON_RTX4090 },
+    Row { model: "llama3.1-70b", seq: 2048, flags: "--remat offload --offload-weights", ..ON_RTX4090 },
     Row { seq: 131_072, flags: "--remat offload", ..ON_H100 },
     Row { seq: 262_144, flags: "--remat offload", ..ON_H100 },
 ];

@@ -68,11 +68,7 @@ impl Weaver<'_> {
         let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
         let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
 
-        let factors = stack.fixed[stack.fixed.len() - self.catalog.adapters.len()..].iter();
-        let empty = factors.zip(self.gradients()).map(|(factor, entry)| {
-            let [layers, ..] = factor.dims()[..] else { return *factor };
-            entry.empty_stack(b, layers)
-        });
+        let empty = self.gradients().map(|entry| entry.empty_stack(b, self.layers()));
         let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
         let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
         let carried = self.groups_backward(b, route, &layer, &input, carried, &stack.fixed, inputs)?;
