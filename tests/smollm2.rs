@@ -1,18 +1,18 @@
 //! SmolLM2-135M-Instruct from its GGUF file, against what transformers says of it (golden/smollm2/expected.json).
 
-use std::{fs, io, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, io, num::NonZeroUsize, path::Path, process::Command};
 
-use crate::support::python;
+use crate::support::{Random, python, relative_error};
 use hloom::{
     base::{DType, Literal},
     data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer},
-    model::{LoraPlan, LoraSpec},
+    model::{LoraPlan, LoraSpec, nn::Attention},
     pjrt::{
         targets::Target,
         testing::{CpuBuild, cpu_plugin, package_file},
     },
     runtime::Engine,
-    step::{Packing, StepSpec, Workload},
+    step::{Method, Packing, Remat, StepSpec, Workload},
     templates::Templates,
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors, run::stop_ids},
     weights::{Adapter, write_adapter},
@@ -58,7 +58,8 @@ fn passages_and_chats_are_what_transformers_says() {
     let tokenizer = model.tokenizer(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let lora = LoraSpec::all_linear(2, 4.0).resolve(&model.config).unwrap();
     let templates = Templates::embedded();
-    let mut trainer = trainer(&model, &lora, &templates);
+    let mut trainer = trainer(&model, &lora, &templates, Method::for_length(SEQ));
+    trainer.start(&initial_factors(&model.config, &lora, 0)).unwrap();
     for passage in &expected.passages {
         check_passage(passage, &tokenizer, &mut trainer);
     }
@@ -68,8 +69,13 @@ fn passages_and_chats_are_what_transformers_says() {
     }
 }
 
-/// The model with adapters that do nothing yet.
-fn trainer<'a>(model: &'a Model, lora: &'a LoraPlan, templates: &'a Templates) -> Trainer<'a> {
+/// The model, without adapters yet.
+fn trainer<'a>(
+    model: &'a Model,
+    lora: &'a LoraPlan,
+    templates: &'a Templates,
+    method: Method,
+) -> Trainer<'a> {
     let workload = Workload {
         config: &model.config,
         lora,
@@ -78,11 +84,40 @@ fn trainer<'a>(model: &'a Model, lora: &'a LoraPlan, templates: &'a Templates) -
         seq: SEQ,
         packing: Packing::Off,
     };
-    let spec = StepSpec::new(workload, templates);
+    let spec = StepSpec { method, ..StepSpec::new(workload, templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
-    let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
-    trainer.start(&initial_factors(&model.config, lora, 0)).unwrap();
-    trainer
+    Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap()
+}
+
+/// Thirty layers, so that there are groups of them, with some at last.
+#[test]
+fn gradients_are_the_same_whatever_is_kept() {
+    let model = Model::open(&package_file("smollm2")).unwrap();
+    let lora = LoraSpec::all_linear(2, 4.0).resolve(&model.config).unwrap();
+    let templates = Templates::embedded();
+    let mut random = Random::named("adapters and tokens");
+    let factors: BTreeMap<_, _> = initial_factors(&model.config, &lora, 0)
+        .into_iter()
+        .map(|(id, literal)| (id, random.array(DType::F32, &literal.shape().dims, 0.05)))
+        .collect();
+    let ids: Vec<i32> = (0..SEQ).map(|_| random.below(model.config.vocab_size) as i32).collect();
+    let batch = Batch::new(Literal::s32s([1, SEQ], &ids), Literal::s32s([1, SEQ], &ids));
+    let gradients = |method: Method| {
+        let mut trainer = trainer(&model, &lora, &templates, method);
+        trainer.start(&factors).unwrap();
+        let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch)).unwrap();
+        (loss, gradients.values().flat_map(Literal::to_f64s).collect::<Vec<f64>>())
+    };
+    let usual = Method::for_length(SEQ);
+    let (loss, expected) = gradients(Method { remat: Some(Remat::Full), ..usual });
+    let lean = Method { attention: Attention::Blocks(20), loss_chunk: NonZeroUsize::new(7), ..usual };
+    for (remat, every) in [(Remat::Dots, 4), (Remat::None, 7), (Remat::Offload, 9)] {
+        let (remat, remat_every) = (Some(remat), NonZeroUsize::new(every));
+        let (found_loss, found) = gradients(Method { remat, remat_every, ..lean });
+        assert!((found_loss - loss).abs() <= 1e-5 * loss, "{remat:?}: {found_loss} instead of {loss}");
+        let error = relative_error(&found, &expected);
+        assert!(error <= 1e-5, "{remat:?}, groups of {every}: {error:.1e}");
+    }
 }
 
 #[track_caller]
@@ -130,7 +165,8 @@ fn peft_computes_the_same_from_the_adapter_we_write() {
     let spec = LoraSpec::all_linear(4, 8.0);
     let lora = spec.resolve(&model.config).unwrap();
     let templates = Templates::embedded();
-    let mut trainer = trainer(&model, &lora, &templates);
+    let mut trainer = trainer(&model, &lora, &templates, Method::for_length(SEQ));
+    trainer.start(&initial_factors(&model.config, &lora, 0)).unwrap();
     let ids: Vec<i32> = (0..SEQ as i32).map(|i| 1000 + 37 * i).collect();
     let ids = Literal::s32s([1, SEQ], &ids);
     for _ in 0..4 {
