@@ -25,6 +25,8 @@ pub struct Layer {
     backward: CompId,
     /// What the forward pass leaves for the backward one: the layer's input, then the elements of what is kept.
     pub residuals: Vec<Entry>,
+    /// The layer's input where it is the first of a group.
+    pub group_input: Entry,
     /// The number of elements, where a kept value is a tuple.
     kept: Vec<Option<usize>>,
 }
@@ -76,9 +78,10 @@ impl Weaver<'_> {
         let shape = array(&primal.instr(parameters[0]).shape);
         let input = Entry { shape, tag: Some(nn::residual()), memory: Memory::Device };
         let elements = kept.iter().flat_map(|&id| entries(&primal, id));
+        let group_input = input.clone();
         let residuals = [input].into_iter().chain(elements).collect();
         let kept = kept.iter().map(|&id| primal.instr(id).shape.as_tuple().map(<[Shape]>::len)).collect();
-        Ok(Layer { forward, keeping, backward: computation, residuals, kept })
+        Ok(Layer { forward, keeping, backward: computation, residuals, group_input, kept })
     }
 
     /// What a layer takes an entry of: stacked parameters, then adapter factors.

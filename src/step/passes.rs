@@ -59,11 +59,11 @@ impl Weaver<'_> {
         let remat = self.remat();
         let route = self.route(remat);
         let mut layer = self.layer(b.module(), remat.keep())?;
-        let input = layer.residuals[0].in_memory(route.inputs);
+        layer.group_input.memory = route.inputs;
         layer.residuals[0].memory = route.residuals;
         let last = Span { first: number(b, route.groups * route.layers_of_group), layers: route.at_last };
 
-        let (x, inputs) = self.groups_forward(b, route, &layer, &input, &stack)?;
+        let (x, inputs) = self.groups_forward(b, route, &layer, &stack)?;
         let (x, residuals) = self.forward_keeping(b, last, &layer, x, &stack.fixed)?;
         let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
         let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
@@ -71,7 +71,7 @@ impl Weaver<'_> {
         let empty = self.gradients().map(|entry| entry.empty_stack(b, self.layers()));
         let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
         let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
-        let carried = self.groups_backward(b, route, &layer, &input, carried, &stack.fixed, inputs)?;
+        let carried = self.groups_backward(b, route, &layer, carried, &stack.fixed, inputs)?;
         let gradients = self.catalog.ids().zip(carried.into_iter().skip(1)).collect();
         Ok((mean(loss, counted), gradients))
     }
@@ -94,16 +94,15 @@ impl Weaver<'_> {
         b: &'b Builder<'b>,
         route: Route,
         layer: &Layer,
-        input: &Entry,
         stack: &Stack<'b>,
     ) -> Result<(Value<'b>, Option<Value<'b>>), StepError> {
         if route.groups == 0 {
             return Ok((stack.x, None));
         }
-        let carried = [stack.x, input.empty_stack(b, route.groups)];
+        let carried = [stack.x, layer.group_input.empty_stack(b, route.groups)];
         let last = b.repeat("groups", route.groups, &carried, &stack.fixed, |turn| {
             let Turn { b, number: group, carried, fixed } = turn;
-            let inputs = input.set(carried[1], group, carried[0]);
+            let inputs = layer.group_input.set(carried[1], group, carried[0]);
             let y = self.run_forward(b, route.group(group), layer.forward, carried[0], &fixed)?;
             Ok::<_, StepError>(vec![y, inputs])
         })?;
@@ -116,7 +115,6 @@ impl Weaver<'_> {
         b: &'b Builder<'b>,
         route: Route,
         layer: &Layer,
-        input: &Entry,
         carried: Vec<Value<'b>>,
         fixed: &[Value<'b>],
         inputs: Option<Value<'b>>,
@@ -127,7 +125,7 @@ impl Weaver<'_> {
             let Turn { b, number: turns, carried, fixed } = turn;
             let group = number(b, route.groups - 1) - turns;
             let Some((&inputs, fixed)) = fixed.split_last() else { return Ok(carried) };
-            let x = input.get(inputs, group);
+            let x = layer.group_input.get(inputs, group);
             let (_, residuals) = self.forward_keeping(b, route.group(group), layer, x, fixed)?;
             self.backward(b, route.group(group), layer, &carried, fixed, &residuals)
         })

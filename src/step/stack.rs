@@ -17,11 +17,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The same, of a stack in that memory.
-    pub fn in_memory(&self, memory: Memory) -> Self {
-        Self { memory, ..self.clone() }
-    }
-
     /// A stack of zeros for `layers` entries.
     pub fn empty_stack<'b>(&self, b: &'b Builder<'b>, layers: usize) -> Value<'b> {
         let sizes = [&[layers], &self.shape.dims[..]].concat();
