@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     autodiff::{self, Keep},
-    base::{ArrayShape, DType, Dim, Tag},
+    base::{ArrayShape, DType},
     hlo::{Builder, CompId, ModuleBuilder, Turn, Value},
     model::{Param, llama, nn},
 };
@@ -39,7 +39,7 @@ impl Weaver<'_> {
         let forward = self.head(b.module(), chunks.size)?;
         let carried = [b.scalar(DType::F32, 0.0)];
         let fixed = self.head_arguments(arguments, chunks, x, target);
-        let found = self.for_each_chunk(b, "loss", chunks, &carried, &fixed, |turn, arguments| {
+        let found = self.for_each_chunk(b, chunks, &carried, &fixed, |turn, arguments| {
             vec![turn.carried[0] + turn.b.call(forward, arguments)]
         })?;
         Ok(found[0])
@@ -60,7 +60,7 @@ impl Weaver<'_> {
         let mut fixed = self.head_arguments(arguments, chunks, x, target);
         let carried = [b.scalar(DType::F32, 0.0), b.full(fixed[0].array(), 0.0).tagged(nn::residual())];
         fixed.push(cotangent);
-        let found = self.for_each_chunk(b, "loss", chunks, &carried, &fixed, |turn, arguments| {
+        let found = self.for_each_chunk(b, chunks, &carried, &fixed, |turn, arguments| {
             let loss = turn.carried[0] + turn.b.call(forward, &arguments[..4]);
             let dx = turn.b.call(backward, arguments).get(0).tagged(nn::residual());
             vec![loss, chunks.put(turn.carried[1], turn.number, dx).tagged(nn::residual())]
@@ -113,17 +113,15 @@ impl Weaver<'_> {
     fn for_each_chunk<'b>(
         &self,
         b: &'b Builder<'b>,
-        name: &str,
         chunks: Chunks,
         carried: &[Value<'b>],
         fixed: &[Value<'b>],
         body: impl for<'t> FnOnce(&Turn<'t>, &[Value<'t>]) -> Vec<Value<'t>>,
     ) -> Result<Vec<Value<'b>>, StepError> {
-        b.repeat(name, chunks.count, carried, fixed, |turn| {
+        b.repeat("loss", chunks.count, carried, fixed, |turn| {
             let mut arguments = turn.fixed.clone();
             arguments[0] = chunks.take(arguments[0], turn.number).tagged(nn::residual());
-            arguments[3] =
-                chunks.take(arguments[3], turn.number).tagged(Tag::compute([Dim::Batch, Dim::Seq]));
+            arguments[3] = chunks.take(arguments[3], turn.number).tagged(nn::per_token(&[]));
             Ok(body(&turn, &arguments))
         })
     }

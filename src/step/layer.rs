@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Role, StepError, build::Weaver, stack::Entry};
+use super::{
+    Role, StepError,
+    build::Weaver,
+    stack::{Entry, entry_on_device},
+};
 use crate::{
     autodiff::{self, Backward, Keep},
     base::{ArrayShape, DType, Literal, Memory, Shape, Tag},
     hlo::{Attrs, Builder, CompId, Computation, InstrId, ModuleBuilder, Opcode, Value},
     model::{
-        AdapterId, AdapterSpec, Factor, Linear, NamedDims,
+        AdapterId, AdapterSpec, Factor, Linear, NamedDims, ParamSpec,
         llama::{self, LayerValues},
         nn::{self, LoraValues, RopeTable, Scope},
         sizes,
@@ -86,8 +90,7 @@ impl Weaver<'_> {
 
     /// What a layer takes an entry of: stacked parameters, then adapter factors.
     pub fn stacks(&self) -> impl Iterator<Item = Role> {
-        let base = self.catalog.base.iter().filter(|spec| spec.layers.is_some());
-        base.map(|spec| Role::Base(spec.param)).chain(self.catalog.ids().map(Role::Adapter))
+        self.stacked().map(|spec| Role::Base(spec.param)).chain(self.catalog.ids().map(Role::Adapter))
     }
 
     /// The arguments of a layer: its input, what it has in common with all layers, its entry of each stack and, for each
@@ -102,10 +105,7 @@ impl Weaver<'_> {
         let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
             // One layer is gathered at a time, and let go.
             let tag = self.catalog.tag(role).entry();
-            let entry = match self.spec.method.memory(role) {
-                Memory::Device => stack.entry(layer),
-                Memory::Host => stack.entry(layer).placed(Memory::Device),
-            };
+            let entry = entry_on_device(stack, layer, self.spec.method.memory(role));
             entry.tagged(tag.clone()).tagged(tag.computed())
         });
         let scales = self.adapted().map(|linear| self.scale(layer, linear));
@@ -125,8 +125,8 @@ impl Weaver<'_> {
             let entry = |role: Role, dtype, dims: &NamedDims| {
                 b.parameter(&role.to_string(), ArrayShape::new(dtype, sizes(&dims[1..])))
             };
-            let stacked = self.catalog.base.iter().filter(|spec| spec.layers.is_some());
-            let base = stacked.map(|spec| (spec.param, entry(Role::Base(spec.param), t, &spec.dims())));
+            let base =
+                self.stacked().map(|spec| (spec.param, entry(Role::Base(spec.param), t, &spec.dims())));
             let base = base.collect();
             let factor =
                 |spec: &AdapterSpec| (spec.id, entry(Role::Adapter(spec.id), DType::F32, &spec.dims));
@@ -140,6 +140,11 @@ impl Weaver<'_> {
             let values = LayerValues { base, adapters };
             Ok::<_, StepError>(llama::layer(&self.scope, x, table, segments, &values)?)
         })
+    }
+
+    /// The parameters that every layer has.
+    fn stacked(&self) -> impl Iterator<Item = &ParamSpec> {
+        self.catalog.base.iter().filter(|spec| spec.layers.is_some())
     }
 
     /// The linears that have adapters, in the order of their factors.

@@ -1,15 +1,15 @@
 //! A batch in parts: losses and gradients of one after the other, summed.
 
 use super::{
-    Role, StepError,
+    StepError,
     build::{Arguments, Weaver},
 };
 use crate::{
-    base::{DType, Dim, Finding, Findings, Place, Tag},
+    base::{DType, Finding, Findings, Place},
     hlo::{Builder, Turn, Value},
     model::{
         AdapterId,
-        nn::{NextToken, Scope},
+        nn::{NextToken, Scope, per_token},
     },
 };
 
@@ -21,11 +21,7 @@ impl Weaver<'_> {
         arguments: &Arguments<'b>,
         targets: NextToken<'b>,
     ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
-        let zero = |id| {
-            let tag = self.catalog.tag(Role::Gradient(id));
-            b.full(arguments[&Role::Adapter(id)].array(), 0.0).tagged(tag)
-        };
-        let zeros = [b.scalar(DType::F32, 0.0)].into_iter().chain(self.catalog.ids().map(zero)).collect();
+        let zeros = || [b.scalar(DType::F32, 0.0)].into_iter().chain(self.empty_gradients(b)).collect();
         let sums = self.sum_over_parts(b, arguments, targets, zeros, |part, b, arguments, targets| {
             let NextToken { target, counted } = targets;
             let (loss, gradients) = part.loss_and_gradients(b, arguments, target, counted)?;
@@ -41,7 +37,7 @@ impl Weaver<'_> {
         arguments: &Arguments<'b>,
         targets: NextToken<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let zero = vec![b.scalar(DType::F32, 0.0)];
+        let zero = || vec![b.scalar(DType::F32, 0.0)];
         let sums = self.sum_over_parts(b, arguments, targets, zero, |part, b, arguments, targets| {
             let x = part.forward(b, arguments)?;
             Ok(vec![part.head_loss(b, arguments, x, targets.target)?])
@@ -49,13 +45,13 @@ impl Weaver<'_> {
         Ok(sums[0])
     }
 
-    /// What `body` gives for each part, summed on top of `sums`. It sees the rows of its part, and everything else whole.
+    /// What `body` gives for each part, summed on top of `zeros`. It sees the rows of its part, and everything else whole.
     fn sum_over_parts<'b>(
         &self,
         b: &'b Builder<'b>,
         arguments: &Arguments<'b>,
         targets: NextToken<'b>,
-        sums: Vec<Value<'b>>,
+        zeros: impl FnOnce() -> Vec<Value<'b>>,
         body: impl for<'t> FnOnce(
             &Weaver<'_>,
             &'t Builder<'t>,
@@ -76,7 +72,7 @@ impl Weaver<'_> {
         let part = Weaver { scope: Scope { batch: rows, ..self.scope }, ..*self };
         let fixed: Vec<Value<'b>> =
             arguments.values().copied().chain([targets.target, targets.counted]).collect();
-        b.repeat("micro_batches", parts, &sums, &fixed, |turn| {
+        b.repeat("micro_batches", parts, &zeros(), &fixed, |turn| {
             let Turn { b, number, carried, mut fixed } = turn;
             let first = number * b.scalar(DType::S32, rows as f64);
             let others = fixed.split_off(arguments.len());
@@ -93,5 +89,5 @@ impl Weaver<'_> {
 
 /// Some rows of `whole [batch, seq]`.
 fn rows_from<'b>(whole: Value<'b>, first: Value<'b>, rows: usize) -> Value<'b> {
-    whole.window(0, first, rows).tagged(Tag::compute([Dim::Batch, Dim::Seq]))
+    whole.window(0, first, rows).tagged(per_token(&[]))
 }

@@ -68,8 +68,8 @@ impl Weaver<'_> {
         let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
         let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
 
-        let empty = self.gradients().map(|entry| entry.empty_stack(b, self.layers()));
-        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(empty).collect();
+        let gradients = self.empty_gradients(b);
+        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(gradients).collect();
         let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
         let carried = self.groups_backward(b, route, &layer, carried, &stack.fixed, inputs)?;
         let gradients = self.catalog.ids().zip(carried.into_iter().skip(1)).collect();
@@ -239,6 +239,11 @@ impl Weaver<'_> {
             let tag = Some(self.catalog.tag(Role::Gradient(spec.id)).entry());
             Entry { shape, tag, memory: Memory::Device }
         })
+    }
+
+    /// The gradient of each factor at all layers, before any is found.
+    pub(super) fn empty_gradients<'b>(&self, b: &'b Builder<'b>) -> Vec<Value<'b>> {
+        self.gradients().map(|entry| entry.empty_stack(b, self.layers())).collect()
     }
 
     fn stack<'b>(&self, b: &'b Builder<'b>, arguments: &Arguments<'b>) -> Result<Stack<'b>, StepError> {

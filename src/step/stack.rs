@@ -25,11 +25,7 @@ impl Entry {
 
     /// The entry of `stack` at `layer`.
     pub fn get<'b>(&self, stack: Value<'b>, layer: Value<'b>) -> Value<'b> {
-        let entry = stack.entry(layer);
-        self.tagged(match self.memory {
-            Memory::Device => entry,
-            Memory::Host => entry.placed(Memory::Device),
-        })
+        self.tagged(entry_on_device(stack, layer, self.memory))
     }
 
     /// `stack` with the entry at `layer` replaced.
@@ -48,5 +44,14 @@ impl Entry {
 
     fn tagged_stack<'b>(&self, stack: Value<'b>) -> Value<'b> {
         self.tag.iter().fold(stack, |stack, tag| stack.tagged(tag.stacked()))
+    }
+}
+
+/// The entry at `layer` of `stack`, which lies in `memory`.
+pub fn entry_on_device<'b>(stack: Value<'b>, layer: Value<'b>, memory: Memory) -> Value<'b> {
+    let entry = stack.entry(layer);
+    match memory {
+        Memory::Device => entry,
+        Memory::Host => entry.placed(Memory::Device),
     }
 }
