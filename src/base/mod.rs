@@ -6,6 +6,7 @@ mod dtype;
 mod finding;
 mod literal;
 mod memory;
+pub mod output;
 mod partitioner;
 mod shape;
 mod tag;

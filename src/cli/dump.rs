@@ -1,7 +1,4 @@
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -14,6 +11,7 @@ use super::{
     write_json, wrong,
 };
 use crate::{
+    base::output,
     hlo::{Verified, proto, text},
     mesh::Loaded,
     step::{self, StepSpec},
@@ -107,7 +105,7 @@ impl Dump {
             Format::Proto => proto::encode(&module),
         };
         if let Some(file) = &out {
-            write_file(file, &bytes).map_err(|source| TrainError::Io {
+            output::write_file(file, &bytes).map_err(|source| TrainError::Io {
                 action: "write",
                 path: file.clone(),
                 source,
@@ -179,22 +177,6 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// Writes beside the file, then renames, so that the file is there whole or not at all.
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A folder that is not there is told as the system says it, not by the name of the temporary file.
-    std::fs::metadata(folder)?;
-    let mut builder = tempfile::Builder::new();
-    // A temporary file is private to its owner; this one is what the user's umask makes of it.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.prefix(".writing-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,15 +192,5 @@ mod tests {
         check(Stream::Terminal, false, "--format: a proto is binary, and would go into a terminal");
         check(Stream::Pipe, true, "--format: a proto is binary, and would go into a JSON object");
         assert!(check_proto_sink(Stream::Pipe, false).is_ok());
-    }
-
-    #[test]
-    fn a_file_replaces_the_one_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("m.hlo");
-        write_file(&path, b"old").unwrap();
-        write_file(&path, b"new").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -16,7 +16,7 @@ use super::{
     generate,
 };
 use crate::{
-    base::DType,
+    base::{DType, output},
     data::{
         Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer,
         held_out_batches,
@@ -27,7 +27,7 @@ use crate::{
     runtime::{Compiled, Engine},
     step::{Method, Packing, Program, StepSpec, Workload},
     templates::Templates,
-    weights::{Adapter, remove_leftovers, write_adapter},
+    weights::{Adapter, write_adapter},
 };
 
 /// Everything a run is determined by, besides model and data.
@@ -243,7 +243,8 @@ pub fn run(
     let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
     // From here on, the folder is seen to be in use.
     let metrics = Metrics::open(&config.out, done)?;
-    remove_leftovers(&config.out)?;
+    let leftovers = output::remove_leftovers(&config.out);
+    leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
 
     let spec = StepSpec {
         workload: config.workload(&model.config, &plan),

@@ -1,6 +1,6 @@
 use std::{
     io::{self, ErrorKind},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use crate::base::{DType, Findings};
@@ -94,6 +94,11 @@ pub enum WeightsError {
 }
 
 impl WeightsError {
+    /// A file that could not be written.
+    pub(super) fn write(path: &Path, source: io::Error) -> Self {
+        Self::Io { action: "write", path: path.to_owned(), source }
+    }
+
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

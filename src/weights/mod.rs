@@ -20,10 +20,8 @@ mod model_files;
 
 mod peft;
 
-mod atomic;
 mod json;
 
-pub use atomic::remove_leftovers;
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
 pub use model_files::ModelFiles;

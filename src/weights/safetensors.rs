@@ -3,19 +3,18 @@
 
 mod header;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 use safetensors::{Dtype, tensor::TensorInfo as Entry};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::{
     WeightsError,
-    atomic::Pending,
     mapping::Mapping,
     stored::StoredType,
     tensor::{MappedTensor, RowOrder, TensorInfo},
 };
-use crate::base::{ArrayShape, DType, Literal};
+use crate::base::{ArrayShape, DType, Literal, output::Pending};
 
 /// Maps a file and checks its whole header.
 pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
@@ -60,7 +59,8 @@ pub fn write_safetensors(
     tensors: &BTreeMap<String, Literal>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<(), WeightsError> {
-    pending(path, tensors, metadata)?.commit()
+    let written = pending(path, tensors, metadata).and_then(Pending::commit);
+    written.map_err(|source| WeightsError::write(path, source))
 }
 
 /// The file that [`write_safetensors`] writes, not yet in its place.
@@ -68,7 +68,7 @@ pub(super) fn pending(
     path: &Path,
     tensors: &BTreeMap<String, Literal>,
     metadata: &BTreeMap<String, String>,
-) -> Result<Pending, WeightsError> {
+) -> io::Result<Pending> {
     Pending::write(path, |out| {
         // Widest elements first keeps every tensor aligned to its own element, as other readers rely on.
         let mut order: Vec<_> = tensors.iter().collect();

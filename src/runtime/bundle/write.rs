@@ -8,8 +8,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::{BundleError, MANIFEST, Manifest, open::read_manifest, sha256};
-
-const PREFIX: &str = ".writing-";
+use crate::base::output::{parent, resolve_links, sync_folder, temporary};
 
 /// Sees that a bundle can be written as `folder`: that nothing is there, or an older bundle, or nothing in it.
 ///
@@ -45,15 +44,12 @@ impl BundleWriter {
     /// Those of [`claim`], or if the folder above cannot be made or written to.
     pub fn new(folder: &Path) -> Result<Self, BundleError> {
         claim(folder)?;
-        let above = above(folder);
-        let error = |source| BundleError::Io { action: "write to", path: above.to_owned(), source };
-        fs::create_dir_all(above).map_err(error)?;
-        let mut builder = tempfile::Builder::new();
-        // A temporary folder is private to its owner; this one is what the user's umask makes of it.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-        let work = builder.prefix(PREFIX).tempdir_in(above).map_err(error)?;
-        Ok(Self { folder: folder.to_owned(), work, files: BTreeMap::new() })
+        let error = |source| BundleError::Io { action: "write to", path: parent(folder).to_owned(), source };
+        // A link to a folder stays a link, and the folder behind it is replaced.
+        let folder = resolve_links(folder).map_err(error)?;
+        fs::create_dir_all(parent(&folder)).map_err(error)?;
+        let work = temporary(0o777).tempdir_in(parent(&folder)).map_err(error)?;
+        Ok(Self { folder, work, files: BTreeMap::new() })
     }
 
     /// Writes a file through to the disk.
@@ -77,9 +73,9 @@ impl BundleWriter {
         self.write(MANIFEST, (text + "\n").as_bytes())?;
         let Self { folder, work, .. } = self;
         let error = |source| BundleError::Io { action: "write", path: folder.clone(), source };
-        sync(work.path()).map_err(error)?;
+        sync_folder(work.path()).map_err(error)?;
         // An older bundle steps aside first, for a folder does not replace one that holds something.
-        let aside = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above(&folder)).map_err(error)?;
+        let aside = temporary(0o777).tempdir_in(parent(&folder)).map_err(error)?;
         let old = aside.path().join("old");
         let replaced = folder.exists();
         if replaced {
@@ -93,7 +89,7 @@ impl BundleWriter {
         }
         // The folder is at its place, so there is nothing left to remove.
         let _ = work.keep();
-        sync(above(&folder)).map_err(error)
+        sync_folder(parent(&folder)).map_err(error)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
@@ -108,12 +104,4 @@ impl BundleWriter {
     fn error(&self, name: &str, source: io::Error) -> BundleError {
         BundleError::Io { action: "write", path: self.folder.join(name), source }
     }
-}
-
-fn above(folder: &Path) -> &Path {
-    folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn sync(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -3,10 +3,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Checkpoint, WeightsError, atomic::Pending, json::read_json, safetensors},
+    super::{Checkpoint, WeightsError, json::read_json, safetensors},
     AdapterConfig,
 };
-use crate::base::{DType, Finding, Findings, Literal, Place};
+use crate::base::{DType, Finding, Findings, Literal, Place, output::Pending};
 
 const CONFIG: &str = "adapter_config.json";
 const TENSORS: &str = "adapter_model.safetensors";
@@ -61,13 +61,15 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
         source,
     })?;
     let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
-    let tensors = safetensors::pending(&tensors_path, &adapter.tensors, &metadata)?;
+    let in_tensors = |source| WeightsError::write(&tensors_path, source);
+    let in_config = |source| WeightsError::write(&config_path, source);
+    let tensors = safetensors::pending(&tensors_path, &adapter.tensors, &metadata).map_err(in_tensors)?;
     let mut config = json!(adapter.config);
     // What loads the adapter only to use it must not find it trainable.
     config["inference_mode"] = json!(true);
-    let config = Pending::write(&config_path, |out| writeln!(out, "{config:#}"))?;
-    tensors.commit()?;
-    config.commit()
+    let config = Pending::write(&config_path, |out| writeln!(out, "{config:#}")).map_err(in_config)?;
+    tensors.commit().map_err(in_tensors)?;
+    config.commit().map_err(in_config)
 }
 
 fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(), WeightsError> {
