@@ -96,15 +96,17 @@ impl Resources {
     /// The model that `named` says: a path, or the one that can be fetched, which is also the default.
     pub fn model(&self, named: Option<&str>, reporter: &mut Reporter<'_>) -> Result<NamedModel, TrainError> {
         let named = named.unwrap_or(FETCHED);
-        if Path::new(named).exists() {
-            return Ok(NamedModel { model: Model::open(Path::new(named))?, base: named.to_owned() });
-        }
-        if named != FETCHED {
+        let named = if Path::new(named).exists() {
+            NamedModel { model: Model::open(Path::new(named))?, base: named.to_owned() }
+        } else if named == FETCHED {
+            let mut progress = |what: &str, done, total| reporter.fetched(what, done, total);
+            let model = quickstart_model(&self.store, self.network, &mut progress)?;
+            NamedModel { model, base: FETCHED_BASE.to_owned() }
+        } else {
             return Err(no_model(named));
-        }
-        let mut progress = |what: &str, done, total| reporter.fetched(what, done, total);
-        let model = quickstart_model(&self.store, self.network, &mut progress)?;
-        Ok(NamedModel { model, base: FETCHED_BASE.to_owned() })
+        };
+        named.model.warnings.iter().for_each(|warning| reporter.warning(&warning.to_string()));
+        Ok(named)
     }
 
     /// The plugin for a target: the file given, else the store's, else Python's, else it is fetched.

@@ -1,6 +1,7 @@
 use std::{path::Path, time::SystemTime};
 
 use crate::{
+    base::Finding,
     data::{Tokenizer, TokenizerFiles},
     model::Config,
     pjrt::store::{Network, Package, Progress, Store, package},
@@ -18,6 +19,8 @@ pub struct Model {
     pub config: Config,
     /// Its tensors.
     pub checkpoint: Checkpoint,
+    /// What its files leave open or contradict, and how that was resolved.
+    pub warnings: Vec<Finding>,
 }
 
 impl Model {
@@ -31,7 +34,8 @@ impl Model {
         let config = Config::from_hf(&files.config()?, &file.display().to_string())?;
         let checkpoint = files.checkpoint()?;
         check_weights(&checkpoint, &config)?;
-        Ok(Self { files, config, checkpoint })
+        let warnings = checkpoint.warnings().to_vec();
+        Ok(Self { files, config, checkpoint, warnings })
     }
 
     /// Its tokenizer and chat template, which may write the date of `now` into conversations.

@@ -14,6 +14,7 @@ use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place};
 pub struct Checkpoint {
     path: PathBuf,
     tensors: BTreeMap<String, MappedTensor>,
+    warnings: Vec<Finding>,
 }
 
 impl Checkpoint {
@@ -35,7 +36,12 @@ impl Checkpoint {
     }
 
     pub(super) fn new(path: &Path, tensors: BTreeMap<String, MappedTensor>) -> Self {
-        Self { path: path.to_owned(), tensors }
+        Self { path: path.to_owned(), tensors, warnings: vec![] }
+    }
+
+    /// What the files leave open or contradict, and how that was resolved.
+    pub fn warnings(&self) -> &[Finding] {
+        &self.warnings
     }
 
     /// Where the checkpoint lies.
