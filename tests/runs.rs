@@ -157,3 +157,25 @@ fn a_run_that_is_killed_before_it_saved_leaves_no_adapter() {
     world.succeeds(&train("out", "--steps 2 --quiet"));
     assert_eq!(updates(&world, "out").len(), 2);
 }
+
+/// Each completion is three bytes and the token that ends it.
+#[test]
+fn one_pass_sees_every_sample_exactly_once() {
+    let world = World::new();
+    let check = |rows: usize, flags: &str, steps: usize| {
+        let row = |n: usize| format!("{{\"prompt\": \"what is {n}?\", \"completion\": \"one\"}}\n");
+        world.write("some.jsonl", (0..rows).map(row).collect::<String>());
+        let line = format!(
+            "train --model model --data some.jsonl --seq 32 --held-out 0 --out r{rows} --json {flags}"
+        );
+        let summary: Value = serde_json::from_str(&world.succeeds(&line)).unwrap();
+        let found = ["steps", "samples_seen", "label_tokens_seen"].map(|field| summary[field].clone());
+        assert_eq!(found, [steps, rows, 4 * rows].map(Value::from), "{rows} rows, {flags}");
+        std::fs::remove_dir_all(world.path(&format!("r{rows}"))).unwrap();
+    };
+    check(7, "--batch 4", 2);
+    check(3, "--batch 4", 1);
+    check(7, "--batch 2 --accumulate 2", 2);
+    check(5, "--batch 2 --accumulate 2", 2);
+    check(11, "--batch 2 --pack", 3);
+}

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     base::{DType, Finding, Findings, Memory},
-    data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, quickstart},
+    data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
     pjrt::targets::{GpuMemory, Target},
@@ -86,7 +86,7 @@ pub fn run_config(
     let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
     let Shape { batch, seq } = shape(settings, used_for, batch_parts)?;
     let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
-    let schedule = schedule(settings, sequences / batch.saturating_mul(accumulate))?;
+    let schedule = schedule(settings, UpdateSize::new(batch, accumulate)?.updates_per_epoch(sequences))?;
     let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
     let question = || quick_start.then(|| HELD_OUT_QUESTION.to_owned());
     Ok(RunConfig {
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn own_data_are_passed_over_once() {
         let config = plan(Settings { accumulate: Some(3), ..own_data() }).unwrap();
-        assert_eq!((config.steps, config.seq, config.question), (8, 512, None));
+        assert_eq!((config.steps, config.seq, config.question), (9, 512, None));
         assert_eq!(config.schedule.warmup_steps, 0);
         assert_eq!(plan(Settings { batch: Some(1000), ..own_data() }).unwrap().steps, 1);
         let fewer = schedule(&own_data(), 60).unwrap();

@@ -8,12 +8,14 @@ use serde_json::json;
 use super::{
     Answer, Env, Failure, Output, bundled, plan,
     progress::{Answers, Reporter, Watch},
+    render,
     resources::{NamedModel, Resources, templates},
     run_file,
     settings::Settings,
     write_json,
 };
 use crate::{
+    data::UpdateSize,
     pjrt::store::Network,
     runtime::{Engine, bundle::Bundle},
     step::StepSpec,
@@ -84,8 +86,8 @@ impl Train {
 
         let data = Encoded::new(&config, &model, &data)?;
         // How many sequences the rows make is not known before: several may share one, and some are left out.
-        let per_update = config.batch.saturating_mul(config.accumulate);
-        config.schedule = plan::schedule(&settings, data.sequences() / per_update)?;
+        let size = UpdateSize::new(config.batch, config.accumulate)?;
+        config.schedule = plan::schedule(&settings, size.updates_per_epoch(data.sequences()))?;
         config.steps = config.schedule.total_steps;
 
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
@@ -132,6 +134,8 @@ fn text(summary: &Summary, answers: Option<&Answers>) -> String {
         steps,
         steps_planned,
         steps_before,
+        samples_seen,
+        label_tokens_seen,
         loss_first,
         loss_last,
         held_out_before,
@@ -144,6 +148,8 @@ fn text(summary: &Summary, answers: Option<&Answers>) -> String {
     let stopped = if steps < steps_planned { format!(" of {steps_planned}") } else { String::new() };
     let resumed = if *steps_before > 0 { format!(", {steps_before} of them before") } else { String::new() };
     row("steps", format!("{steps}{stopped}{resumed}"));
+    let tokens = render::count(*label_tokens_seen as usize, "labelled token", "labelled tokens");
+    row("samples", format!("{samples_seen} seen, {tokens}"));
     if let (Some(first), Some(last)) = (loss_first, loss_last) {
         row("loss", format!("{first:.4} -> {last:.4}"));
     }
@@ -177,6 +183,8 @@ mod tests {
             steps: 60,
             steps_planned: 60,
             steps_before: 0,
+            samples_seen: 240,
+            label_tokens_seen: 4807,
             loss_first: Some(2.5),
             loss_last: Some(0.75),
             held_out_before: Some(2.25),
@@ -194,6 +202,7 @@ mod tests {
             after: Some(" because\nof that".into()),
         };
         let expect = "steps          60\n\
+                      samples        240 seen, 4807 labelled tokens\n\
                       loss           2.5000 -> 0.7500\n\
                       held-out loss  2.2500 -> 0.8750\n\
                       tokens/s       512\n\
@@ -213,7 +222,8 @@ mod tests {
             tokens_per_second: None,
             ..summary()
         };
-        let expect = "steps          40 of 60, 30 of them before\nheld-out loss  2.2500 before training\nadapter        out\n";
+        let expect = "steps          40 of 60, 30 of them before\n\
+                      samples        240 seen, 4807 labelled tokens\nheld-out loss  2.2500 before training\nadapter        out\n";
         assert_eq!(text(&stopped, None), expect);
     }
 
@@ -223,7 +233,8 @@ mod tests {
         write_summary(&mut out, &summary(), None, Output { json: true, quiet: true }).unwrap();
         let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
         let expect = json!({
-            "steps": 60, "steps_planned": 60, "steps_before": 0, "loss_first": 2.5, "loss_last": 0.75, "held_out_before": 2.25, "held_out_after": 0.875,
+            "steps": 60, "steps_planned": 60, "steps_before": 0, "samples_seen": 240, "label_tokens_seen": 4807,
+            "loss_first": 2.5, "loss_last": 0.75, "held_out_before": 2.25, "held_out_after": 0.875,
             "tokens_per_second": 511.6, "adapter": "out", "answers": null,
         });
         assert_eq!(object, expect);

@@ -1,3 +1,5 @@
+use std::num::NonZeroUsize;
+
 use super::{DataError, Dataset, Sample, order::Shuffle};
 use crate::base::Literal;
 
@@ -15,6 +17,8 @@ pub struct Batch {
     pub labels: Literal,
     /// Labels that the loss counts.
     pub counted: usize,
+    /// Samples: segments other than padding.
+    pub samples: usize,
 }
 
 impl Batch {
@@ -39,16 +43,18 @@ impl Batch {
         assert_eq!(input_ids.shape(), segment_ids.shape(), "tokens and segments of one shape");
         let (rows, seq) = (labels.shape().dims[0], labels.shape().dims[1]);
         let (mut labels, segments) = (s32s(&labels), s32s(&segment_ids));
+        let mut samples = 0;
         for (label_row, segment_row) in labels.chunks_mut(seq).zip(segments.chunks(seq)) {
             let mut before = None;
             for (label, segment) in label_row.iter_mut().zip(segment_row) {
                 if before.replace(segment) != Some(segment) {
                     *label = Self::IGNORED;
+                    samples += usize::from(*segment != 0);
                 }
             }
         }
         let counted = labels.iter().filter(|label| **label != Self::IGNORED).count();
-        Self { input_ids, segment_ids, labels: Literal::s32s([rows, seq], &labels), counted }
+        Self { input_ids, segment_ids, labels: Literal::s32s([rows, seq], &labels), counted, samples }
     }
 
     /// Whether a row holds more than one sample.
@@ -73,6 +79,7 @@ impl Batch {
             segment_ids: fill(&self.segment_ids, 0),
             labels: fill(&self.labels, Self::IGNORED),
             counted: self.counted,
+            samples: self.samples,
         }
     }
 
@@ -118,57 +125,84 @@ fn s32s(literal: &Literal) -> Vec<i32> {
     literal.to_f64s().into_iter().map(|value| value as i32).collect()
 }
 
-/// The endless stream of training batches.
+/// The batches of a run: `accumulate` batches of `batch` rows make an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateSize {
+    /// Rows of a batch.
+    pub batch: NonZeroUsize,
+    /// Batches of an update.
+    pub accumulate: NonZeroUsize,
+}
+
+impl UpdateSize {
+    /// The sizes, if both are at least one.
+    ///
+    /// # Errors
+    /// [`DataError::TooSmall`] if one of them is zero.
+    pub fn new(batch: usize, accumulate: usize) -> Result<Self, DataError> {
+        Ok(Self { batch: at_least_one("batch", batch)?, accumulate: at_least_one("accumulate", accumulate)? })
+    }
+
+    /// Rows of an update.
+    fn rows(self) -> usize {
+        self.batch.get().saturating_mul(self.accumulate.get())
+    }
+
+    /// Updates of one epoch over `n_rows` rows. The last of them may be filled up with empty rows.
+    pub fn updates_per_epoch(self, n_rows: usize) -> usize {
+        n_rows.div_ceil(self.rows())
+    }
+}
+
+/// The endless stream of training batches, those of one update at a time.
 ///
-/// Each epoch is a new permutation of the dataset's sequences, and one follows the other without a gap: a batch may hold
-/// the end of one and the beginning of the next. The batch of a step depends on the dataset, the batch size,
-/// the seed and the step alone, so that [`Self::step`] is all that a checkpoint has to save.
+/// Each epoch is a new permutation of the dataset's rows and has every one of them exactly once: the last batch of an
+/// epoch is filled up with empty rows, and batches that would hold nothing else are left out. The batches of an update
+/// depend on the dataset, the sizes, the seed and the number of the update alone, so that [`Self::update`] is all that
+/// a checkpoint has to save.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     dataset: &'a Dataset,
-    batch: usize,
+    size: UpdateSize,
     seed: u64,
-    step: u64,
+    update: u64,
     epoch: u64,
     order: Vec<usize>,
 }
 
 impl<'a> Batches<'a> {
-    /// Batches of `batch` sequences, beginning with that of `step`, counted from zero.
-    ///
-    /// # Errors
-    /// [`DataError::TooSmall`] if `batch` is zero.
-    pub fn from_step(dataset: &'a Dataset, batch: usize, seed: u64, step: u64) -> Result<Self, DataError> {
-        at_least_one(batch)?;
+    /// Batches of these sizes, beginning with those of `update`, counted from zero.
+    pub fn from_update(dataset: &'a Dataset, size: UpdateSize, seed: u64, update: u64) -> Self {
         let order = Shuffle::epoch(seed, 0).permutation(dataset.sequences().len());
-        Ok(Self { dataset, batch, seed, step, epoch: 0, order })
+        Self { dataset, size, seed, update, epoch: 0, order }
     }
 
-    /// The step whose batch comes next.
-    pub fn step(&self) -> u64 {
-        self.step
-    }
-
-    /// The sequence at a place of the stream.
-    fn sequence(&mut self, place: u128) -> &'a [usize] {
-        let n_sequences = self.order.len() as u128;
-        let epoch = (place / n_sequences) as u64;
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            self.order = Shuffle::epoch(self.seed, epoch).permutation(self.order.len());
-        }
-        &self.dataset.sequences()[self.order[(place % n_sequences) as usize]]
+    /// The update whose batches come next.
+    pub fn update(&self) -> u64 {
+        self.update
     }
 }
 
 impl Iterator for Batches<'_> {
-    type Item = Batch;
+    type Item = Vec<Batch>;
 
-    fn next(&mut self) -> Option<Batch> {
-        let first = u128::from(self.step) * self.batch as u128;
-        let sequences: Vec<_> = (first..).take(self.batch).map(|place| self.sequence(place)).collect();
-        self.step += 1;
-        Some(Batch::of(sequences.into_iter(), self.batch, self.dataset))
+    fn next(&mut self) -> Option<Vec<Batch>> {
+        let n_rows = self.order.len();
+        let per_epoch = self.size.updates_per_epoch(n_rows) as u64;
+        let (epoch, in_epoch) = (self.update / per_epoch, (self.update % per_epoch) as usize);
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.order = Shuffle::epoch(self.seed, epoch).permutation(n_rows);
+        }
+        self.update += 1;
+        let rows = &self.order[in_epoch * self.size.rows()..];
+        let rows = &rows[..rows.len().min(self.size.rows())];
+        let batch = self.size.batch.get();
+        let batch_of = |rows: &[usize]| {
+            let sequences = rows.iter().map(|&row| self.dataset.sequences()[row].as_slice());
+            Batch::of(sequences, batch, self.dataset)
+        };
+        Some(rows.chunks(batch).map(batch_of).collect())
     }
 }
 
@@ -177,16 +211,12 @@ impl Iterator for Batches<'_> {
 /// # Errors
 /// [`DataError::TooSmall`] if `batch` is zero.
 pub fn held_out_batches(dataset: &Dataset, batch: usize) -> Result<impl Iterator<Item = Batch>, DataError> {
-    at_least_one(batch)?;
-    let batches = dataset.sequences().chunks(batch);
+    let batches = dataset.sequences().chunks(at_least_one("batch", batch)?.get());
     Ok(batches.map(move |sequences| Batch::of(sequences.iter().map(Vec::as_slice), batch, dataset)))
 }
 
-fn at_least_one(batch: usize) -> Result<(), DataError> {
-    match batch {
-        0 => Err(DataError::TooSmall { setting: "batch", least: 1, found: batch }),
-        _ => Ok(()),
-    }
+fn at_least_one(setting: &'static str, found: usize) -> Result<NonZeroUsize, DataError> {
+    NonZeroUsize::new(found).ok_or(DataError::TooSmall { setting, least: 1, found })
 }
 
 #[cfg(test)]
@@ -209,6 +239,10 @@ mod tests {
     fn datasets() -> impl Strategy<Value = Dataset> {
         let plain = (1..12_usize).prop_map(dataset);
         prop_oneof![plain.clone(), plain.prop_map(Dataset::packed)]
+    }
+
+    fn sizes() -> impl Strategy<Value = UpdateSize> {
+        (1..9_usize, 1..4_usize).prop_map(|(batch, accumulate)| UpdateSize::new(batch, accumulate).unwrap())
     }
 
     /// The lengths of the samples in each row of a batch.
@@ -292,39 +326,60 @@ mod tests {
     }
 
     #[test]
+    fn the_last_batch_of_an_epoch_is_filled_with_empty_rows() {
+        let check = |n_rows: usize, [batch, accumulate]: [usize; 2], expect: &[&[usize]]| {
+            let dataset = dataset(n_rows);
+            let size = UpdateSize::new(batch, accumulate).unwrap();
+            let rows = |batch: &Batch| samples_of(batch).into_iter().filter(|row| !row.is_empty()).count();
+            let updates = Batches::from_update(&dataset, size, 0, 0).take(size.updates_per_epoch(n_rows));
+            let found: Vec<Vec<usize>> = updates.map(|update| update.iter().map(rows).collect()).collect();
+            assert_eq!(found, expect);
+        };
+        check(7, [4, 1], &[&[4], &[3]]);
+        check(3, [4, 1], &[&[3]]);
+        check(8, [4, 1], &[&[4], &[4]]);
+        check(7, [2, 2], &[&[2, 2], &[2, 1]]);
+        check(5, [2, 2], &[&[2, 2], &[1]]);
+    }
+
+    #[test]
     fn a_batch_without_sequences_is_refused() {
         let expect = "expected at least 1 for `batch`, found: 0";
-        assert_eq!(Batches::from_step(&dataset(1), 0, 0, 0).unwrap_err().to_string(), expect);
+        assert_eq!(UpdateSize::new(0, 1).unwrap_err().to_string(), expect);
+        let expect_accumulate = "expected at least 1 for `accumulate`, found: 0";
+        assert_eq!(UpdateSize::new(1, 0).unwrap_err().to_string(), expect_accumulate);
         assert_eq!(held_out_batches(&dataset(1), 0).err().map(|e| e.to_string()).as_deref(), Some(expect));
     }
 
     proptest! {
         #[test]
-        fn every_epoch_has_every_sample_once(dataset in datasets(), batch in 1..9_usize, seed: u64) {
-            let n_sequences = dataset.sequences().len();
-            let stream: Vec<Vec<usize>> = Batches::from_step(&dataset, batch, seed, 0).unwrap()
-                .take((3 * n_sequences).div_ceil(batch))
-                .flat_map(|batch| samples_of(&batch))
-                .collect();
-            for epoch in stream.chunks_exact(n_sequences) {
-                let mut samples = epoch.concat();
+        fn every_epoch_has_every_sample_exactly_once(dataset in datasets(), size in sizes(), seed: u64) {
+            let per_epoch = size.updates_per_epoch(dataset.sequences().len());
+            let updates: Vec<_> = Batches::from_update(&dataset, size, seed, 0).take(3 * per_epoch).collect();
+            for epoch in updates.chunks(per_epoch) {
+                let batches = epoch.concat();
+                let mut samples: Vec<usize> = batches.iter().flat_map(samples_of).flatten().collect();
                 samples.sort_unstable();
                 prop_assert_eq!(samples, (2..dataset.samples().len() + 2).collect::<Vec<_>>());
+                let totals = (batches.iter().map(|b| b.samples).sum(), batches.iter().map(|b| b.counted).sum());
+                prop_assert_eq!(totals, (dataset.samples().len(), dataset.report().counted_tokens));
+                prop_assert!(epoch.iter().all(|update| update.len() <= size.accumulate.get()));
+                prop_assert!(batches.iter().all(|batch| batch.samples > 0));
             }
         }
 
         #[test]
-        fn resuming_equals_running_through(dataset in datasets(), batch in 1..9_usize, seed: u64, skipped in 0..20_usize) {
-            let mut through = Batches::from_step(&dataset, batch, seed, 0).unwrap();
+        fn resuming_equals_running_through(dataset in datasets(), size in sizes(), seed: u64, skipped in 0..20_usize) {
+            let mut through = Batches::from_update(&dataset, size, seed, 0);
             let _ = through.by_ref().take(skipped).count();
-            let resumed = Batches::from_step(&dataset, batch, seed, through.step()).unwrap();
-            prop_assert_eq!(through.step(), skipped as u64);
+            let resumed = Batches::from_update(&dataset, size, seed, through.update());
+            prop_assert_eq!(through.update(), skipped as u64);
             prop_assert!(through.take(5).eq(resumed.take(5)));
         }
 
         #[test]
-        fn rows_hold_whole_samples_whose_first_label_does_not_count(dataset in datasets(), batch in 1..9_usize, seed: u64) {
-            for batch in Batches::from_step(&dataset, batch, seed, 0).unwrap().take(4) {
+        fn rows_hold_whole_samples_whose_first_label_does_not_count(dataset in datasets(), size in sizes(), seed: u64) {
+            for batch in Batches::from_update(&dataset, size, seed, 0).take(4).flatten() {
                 let [ids, segments, labels] = [&batch.input_ids, &batch.segment_ids, &batch.labels].map(s32s);
                 let mut counted = 0;
                 for ((ids, segments), labels) in ids.chunks(SEQ).zip(segments.chunks(SEQ)).zip(labels.chunks(SEQ)) {

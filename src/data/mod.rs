@@ -29,7 +29,7 @@ mod quickstart;
 #[cfg(test)]
 mod testing;
 
-pub use batches::{Batch, Batches, held_out_batches};
+pub use batches::{Batch, Batches, UpdateSize, held_out_batches};
 pub use chat::{ChatTemplate, Ending, Message, Role};
 pub use dataset::{Dataset, DatasetReport};
 pub use error::DataError;

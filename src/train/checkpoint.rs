@@ -35,6 +35,10 @@ pub const METRICS: &str = "metrics.jsonl";
 pub struct Record {
     /// Updates whose batches are used up; also those in which nothing counted.
     pub steps: usize,
+    /// Samples of these updates, each counted as often as it was seen.
+    pub samples: u64,
+    /// Labelled tokens of these updates.
+    pub label_tokens: u64,
     /// Seconds from the epoch to the beginning of the run: chat templates may write the date.
     pub started: u64,
     /// The settings that decide what the run computes, by name. Steps and learning rates are free to change.
@@ -162,6 +166,16 @@ impl Saved {
     /// Updates whose batches are used up.
     pub fn steps(&self) -> usize {
         self.record.steps
+    }
+
+    /// Samples of the updates made.
+    pub fn samples(&self) -> u64 {
+        self.record.samples
+    }
+
+    /// Labelled tokens of the updates made.
+    pub fn label_tokens(&self) -> u64 {
+        self.record.label_tokens
     }
 
     /// When the run began.

@@ -19,7 +19,7 @@ use crate::{
     base::{DType, output},
     data::{
         Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer,
-        held_out_batches,
+        UpdateSize, held_out_batches,
     },
     mesh::Plan,
     model::{Config, LoraPlan, LoraSpec},
@@ -188,6 +188,10 @@ pub struct Summary {
     pub steps_planned: usize,
     /// Updates made before this run, by the one that it resumes.
     pub steps_before: usize,
+    /// Samples of all updates made, each counted as often as it was seen.
+    pub samples_seen: u64,
+    /// Labelled tokens of all updates made.
+    pub label_tokens_seen: u64,
     /// Loss of the first update of this run.
     pub loss_first: Option<f32>,
     /// Loss of the last.
@@ -232,6 +236,8 @@ pub fn run(
     let question = question.map(|text| Question::new(text, tokenizer, config.seq)).transpose()?;
     let record = Record {
         steps: 0,
+        samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
+        label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
         started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         settings: checkpoint::settings(config, train),
     };
@@ -281,6 +287,8 @@ pub fn run(
         steps: done + records.len(),
         steps_planned: config.steps,
         steps_before: done,
+        samples_seen: run.record.samples,
+        label_tokens_seen: run.record.label_tokens,
         loss_first: records.first().map(|record| record.loss),
         loss_last: records.last().map(|record| record.loss),
         held_out_before,
@@ -325,16 +333,15 @@ impl Run<'_, '_> {
         records: &mut Vec<StepRecord>,
     ) -> Result<(), TrainError> {
         let config = self.config;
-        let first_batch = (done * config.accumulate) as u64;
-        let mut batches = Batches::from_step(train, config.batch, config.seed, first_batch)?;
+        let size = UpdateSize::new(config.batch, config.accumulate)?;
+        let batches = Batches::from_update(train, size, config.seed, done as u64);
         let tokens = (config.batch * config.seq * config.accumulate) as f64;
         let begin = Instant::now();
-        for step in done..config.steps {
+        for (step, batches) in (done..config.steps).zip(batches) {
             let learning_rate = config.schedule.lr(step);
             let started = Instant::now();
-            let micro: Vec<_> = batches.by_ref().take(config.accumulate).collect();
-            let StepMetrics { loss, grad_norm, counted } = match &micro[..] {
-                [batch] => self.trainer.step(batch, learning_rate)?,
+            let StepMetrics { loss, grad_norm, counted } = match &batches[..] {
+                [batch] if config.accumulate == 1 => self.trainer.step(batch, learning_rate)?,
                 several => self.trainer.step_accumulated(several, learning_rate)?,
             };
             let record = StepRecord {
@@ -351,6 +358,8 @@ impl Run<'_, '_> {
                 return Err(TrainError::Diverged { step: step + 1, loss, grad_norm });
             }
             records.push(record);
+            self.record.samples += batches.iter().map(|batch| batch.samples as u64).sum::<u64>();
+            self.record.label_tokens += counted as u64;
             self.metrics.write(&record)?;
             if self.observer.wants_stop() {
                 break;
