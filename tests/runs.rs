@@ -179,3 +179,24 @@ fn one_pass_sees_every_sample_exactly_once() {
     check(5, "--batch 2 --accumulate 2", 2);
     check(11, "--batch 2 --pack", 3);
 }
+
+#[test]
+fn a_second_run_into_the_same_folder_is_refused_while_the_first_lives() {
+    let refused = "error: another run is writing to the output folder: out\n\n\
+                   hint: wait for its end, or give another folder with --out\n";
+    let world = World::new();
+    let mut first = start(&world, "out", "--steps 100000 --save-every 0");
+    world.refuses_while_running(&train("out", "--steps 3 --quiet"), refused);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // What the killed run left is no obstacle.
+    world.succeeds(&train("out", "--steps 3 --quiet"));
+    assert_eq!(updates(&world, "out").len(), 3);
+
+    let mut second = start(&world, "again", "--steps 100000 --save-every 20");
+    until("something is saved", || world.path("again/adapter_config.json").exists());
+    let refused = refused.replace(" out\n", " again\n");
+    world.refuses_while_running(&train("again", "--steps 100000 --resume --quiet"), &refused);
+    second.kill().unwrap();
+    second.wait().unwrap();
+}

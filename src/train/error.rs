@@ -87,6 +87,9 @@ pub enum TrainError {
     /// The output folder holds an adapter already.
     #[error("the output folder already holds an adapter: {}", .0.display())]
     Occupied(PathBuf),
+    /// Another run writes to the output folder.
+    #[error("another run is writing to the output folder: {}", .0.display())]
+    InUse(PathBuf),
     /// A result is not a number that anyone could use.
     #[error("not a finite number: {what}")]
     NotFinite {
@@ -142,7 +145,8 @@ impl TrainError {
             | Self::Store(_)
             | Self::Io { .. }
             | Self::Setting { .. }
-            | Self::Occupied(_) => Class::Input,
+            | Self::Occupied(_)
+            | Self::InUse(_) => Class::Input,
         }
     }
 
@@ -168,6 +172,7 @@ impl TrainError {
             Self::Occupied(_) => {
                 Some("give another folder with --out, or go on from it with --resume".into())
             }
+            Self::InUse(_) => Some("wait for its end, or give another folder with --out".into()),
             Self::Diverged { .. } => {
                 Some("the output folder keeps the state from before; start again with a lower --lr or more --warmup".into())
             }

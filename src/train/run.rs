@@ -1,7 +1,7 @@
 //! A training run: held-out loss and an answer before and after, updates in between, metrics and checkpoints on disk.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io::{BufRead, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
@@ -458,6 +458,14 @@ impl Metrics {
         std::fs::create_dir_all(out).map_err(error("create", out))?;
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path).map_err(error("open", &path))?;
+        // The lock goes with the process, however that ends.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(TrainError::InUse(out.to_owned())),
+            // Some network file systems have no locks; a run there is as safe as it was.
+            Err(TryLockError::Error(source)) if source.kind() == std::io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(source)) => return Err(error("lock", &path)(source)),
+        }
         let kept = bytes_of_updates(&file, done).and_then(|kept| file.set_len(kept));
         kept.map_err(error("read", &path))?;
         Ok(Self { path, file: BufWriter::new(file) })

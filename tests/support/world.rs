@@ -121,6 +121,13 @@ impl World {
         assert!(after == before, "files have changed");
     }
 
+    /// Checks that a command is refused as bad input, while another one changes files.
+    #[track_caller]
+    pub fn refuses_while_running(&self, line: &str, expect: &str) {
+        let Ran { code, out, err } = self.hloom(line);
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(2), "", expect));
+    }
+
     /// The names in a folder; none if it is not there.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(folder)) else { return vec![] };
