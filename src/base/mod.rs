@@ -4,6 +4,7 @@
 mod dim;
 mod dtype;
 mod finding;
+mod hex;
 mod literal;
 mod memory;
 pub mod output;
@@ -14,6 +15,7 @@ mod tag;
 pub use dim::Dim;
 pub use dtype::DType;
 pub use finding::{Finding, Findings, Place, nearest};
+pub use hex::hex;
 pub use literal::Literal;
 pub use memory::Memory;
 pub use partitioner::Partitioner;

@@ -8,15 +8,16 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::{
-    TrainError, Trainer,
+    Model, TrainError, Trainer,
     adapter::{Factors, adapter_config},
     run::RunConfig,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal},
+    base::{ArrayShape, DType, Literal, hex},
     data::Dataset,
     model::{AdapterId, sizes},
     optim::AdamW,
@@ -53,17 +54,29 @@ pub struct Saved {
     record: Record,
 }
 
-/// The settings of a run that a resumption has to share, with a digest of the samples.
-pub fn settings(config: &RunConfig, train: &Dataset) -> BTreeMap<String, String> {
+/// The settings of a run that a resumption has to share, with digests of the model and the samples. The model is known
+/// by what it computes, not by its path.
+///
+/// # Errors
+/// If the tokenizer's files cannot be read.
+pub fn settings(
+    config: &RunConfig,
+    model: &Model,
+    train: &Dataset,
+) -> Result<BTreeMap<String, String>, TrainError> {
     let mut digest = Sha256::new();
     for sample in train.samples() {
         sample.ids.iter().for_each(|id| digest.update(id.to_le_bytes()));
         sample.counted.iter().for_each(|&counted| digest.update([u8::from(counted)]));
         digest.update(u32::MAX.to_le_bytes());
     }
-    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let adapter = serde_json::to_value(adapter_config(&config.lora, config.base_model.clone()));
-    let adapter = adapter.ok().and_then(|adapter| adapter.as_object().cloned()).unwrap_or_default();
+    let fields = |value: serde_json::Result<Value>| match value {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let adapter = fields(serde_json::to_value(adapter_config(&config.lora, None)));
+    let model_config = fields(serde_json::to_value(&model.config));
+    let model_config = model_config.into_iter().map(|(name, value)| (format!("model {name}"), value));
     let AdamW { beta1, beta2, eps, weight_decay } = config.optimizer;
     let plain = [
         ("accumulate", config.accumulate.to_string()),
@@ -73,14 +86,17 @@ pub fn settings(config: &RunConfig, train: &Dataset) -> BTreeMap<String, String>
         ("dtype", config.dtype.to_string()),
         ("eps", eps.to_string()),
         ("max_grad_norm", config.max_grad_norm.to_string()),
+        ("model tokenizer (SHA-256)", hex(Sha256::digest(model.files.tokenizer_json()?))),
+        ("model weights (SHA-256 of sizes and samples)", model.checkpoint.fingerprint()),
         ("pack", (config.packing == Packing::On).to_string()),
-        ("rows (SHA-256 of their tokens)", digest),
+        ("rows (SHA-256 of their tokens)", hex(digest.finalize())),
         ("seed", config.seed.to_string()),
         ("seq", config.seq.to_string()),
         ("weight_decay", weight_decay.to_string()),
     ];
     let plain = plain.map(|(name, value)| (name.to_owned(), value));
-    adapter.into_iter().map(|(name, value)| (name, value.to_string())).chain(plain).collect()
+    let from_json = adapter.into_iter().chain(model_config).map(|(name, value)| (name, value.to_string()));
+    Ok(from_json.chain(plain).collect())
 }
 
 /// Writes the state of a trainer, whose adapters are `factors`.

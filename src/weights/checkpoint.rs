@@ -132,6 +132,11 @@ impl Checkpoint {
         findings.into_result(())
     }
 
+    /// The tensors by their Hugging Face names.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (&str, &MappedTensor)> {
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
     fn finding(&self, path: &Path, name: &str, problem: String) -> Finding {
         Finding::new(Place::file(path.display().to_string()).at(name), problem)
     }

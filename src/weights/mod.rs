@@ -16,6 +16,7 @@ mod folder;
 mod gguf;
 
 mod checkpoint;
+mod fingerprint;
 mod model_files;
 
 mod peft;

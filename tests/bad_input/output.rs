@@ -118,3 +118,44 @@ fn a_checkpoint_that_is_cut_short() {
         ),
     );
 }
+
+#[test]
+fn a_checkpoint_knows_the_model_and_not_its_path() {
+    let world = trained();
+    let resume = |model: &str| TRAIN.replace("--model model", &format!("--model {model}")) + " --resume";
+    let more = |model: &str, steps: usize| {
+        world.succeeds(&resume(model).replace("--steps 2", &format!("--steps {steps}")));
+    };
+    more("./model", 3);
+    more("model/", 4);
+    more(&world.path("model").display().to_string(), 5);
+    fs::rename(world.path("model"), world.path("moved")).unwrap();
+    more("moved", 6);
+    fs::rename(world.path("moved"), world.path("model")).unwrap();
+
+    let line = TRAIN.replace("--steps 2", "--steps 9");
+    let refused = |problem: &str| {
+        let Ran { code, err, .. } = world.hloom(&format!("{line} --resume"));
+        assert_eq!(code, Some(2), "{err}");
+        let expect = format!("error: --resume: out/checkpoint.safetensors: model {problem}");
+        assert!(err.starts_with(&expect), "{err}");
+    };
+    let config = world.read("model/config.json");
+    world.change_json("model/config.json", |config| {
+        config["rope_parameters"]["rope_theta"] = serde_json::json!(20_000.0);
+    });
+    refused("rope: expected ");
+    world.write("model/config.json", config);
+    let weights = world.read("model/model.safetensors");
+    world.change_tensors("model/model.safetensors", |tensors| {
+        let tensor = tensors.get_mut("model.layers.1.mlp.down_proj.weight").unwrap();
+        let changed: Vec<f32> = tensor.to_f32s().into_iter().map(|value| value * 1.25).collect();
+        *tensor = hloom::base::Literal::f32s(tensor.shape().dims.clone(), &changed);
+    });
+    refused("weights (SHA-256 of sizes and samples): expected ");
+    world.write("model/model.safetensors", weights);
+    world.change_json("model/tokenizer.json", |tokenizer| {
+        tokenizer["model"]["dropout"] = serde_json::json!(null)
+    });
+    refused("tokenizer (SHA-256): expected ");
+}

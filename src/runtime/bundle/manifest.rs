@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    base::Memory,
+    base::{Memory, hex},
     pjrt::{CompileOptions, MemoryStats},
     step::{Method, Packing, Slot, StepProgram},
     weights::AdapterConfig,
@@ -142,5 +142,5 @@ impl SlotRecord {
 
 /// The SHA-256 of bytes, in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::digest(bytes))
 }

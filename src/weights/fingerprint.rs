@@ -1,0 +1,98 @@
+//! Which weights a checkpoint holds, without reading all of them.
+
+use sha2::{Digest, Sha256};
+
+use super::{Checkpoint, tensor::MappedTensor};
+use crate::base::hex;
+
+/// A tensor of at most this many bytes is hashed as a whole.
+const WHOLE: usize = 64 << 10;
+/// Of a larger one, so many pieces of so many bytes are, evenly spread from its first byte to its last.
+const PIECES: usize = 16;
+const PIECE: usize = WHOLE / PIECES;
+
+impl Checkpoint {
+    /// SHA-256 over the name, dims, storage type and bytes of every tensor; of a tensor above 64 KiB, over 16 pieces of
+    /// 4 KiB, evenly spread. It depends neither on the path nor on how the tensors are divided among files. Weights that
+    /// were trained further or replaced differ everywhere, and are found; a single changed element may not be.
+    pub fn fingerprint(&self) -> String {
+        let mut digest = Sha256::new();
+        for (name, tensor) in self.tensors() {
+            digest.update(format!(
+                "{name}\0{:?}\0{}\0{:?}\0",
+                tensor.info.dims, tensor.info.stored, tensor.rows
+            ));
+            for piece in pieces(tensor.bytes.len()) {
+                digest.update(&tensor.source()[piece]);
+            }
+            release(tensor);
+        }
+        hex(digest.finalize())
+    }
+}
+
+fn pieces(bytes: usize) -> Vec<std::ops::Range<usize>> {
+    if bytes <= WHOLE {
+        return vec![0..bytes];
+    }
+    let last = (bytes - PIECE) as u128;
+    let start = |piece: usize| (last * piece as u128 / (PIECES as u128 - 1)) as usize;
+    (0..PIECES).map(|piece| start(piece)..start(piece) + PIECE).collect()
+}
+
+/// Gives the pages back: of a large model, the pieces alone are many megabytes.
+fn release(tensor: &MappedTensor) {
+    tensor.file.release(tensor.bytes.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fs, path::Path};
+
+    use super::*;
+    use crate::{base::Literal, weights::write_safetensors};
+
+    fn tensors(first: f32) -> BTreeMap<String, Literal> {
+        let mut values: Vec<f32> = (0..40_000).map(|i| i as f32).collect();
+        values[0] = first;
+        BTreeMap::from([
+            ("a".to_owned(), Literal::f32s([200, 200], &values)),
+            ("b".to_owned(), Literal::f32s([2], &[1.0, 2.0])),
+        ])
+    }
+
+    fn fingerprint(path: &Path) -> String {
+        Checkpoint::open(path).unwrap().fingerprint()
+    }
+
+    #[test]
+    fn the_fingerprint_is_that_of_the_tensors_and_not_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, tensors| write_safetensors(&at(name), &tensors, &BTreeMap::new()).unwrap();
+        write("whole.safetensors", tensors(0.5));
+        write("moved.safetensors", tensors(0.5));
+        write("other.safetensors", tensors(0.25));
+        fs::create_dir(at("shards")).unwrap();
+        for (name, tensor) in tensors(0.5) {
+            write(&format!("shards/{name}.safetensors"), BTreeMap::from([(name, tensor)]));
+        }
+        let index = r#"{"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}"#;
+        fs::write(at("shards/model.safetensors.index.json"), index).unwrap();
+        let whole = fingerprint(&at("whole.safetensors"));
+        assert_eq!(fingerprint(&at("moved.safetensors")), whole);
+        assert_eq!(fingerprint(&at("shards")), whole);
+        assert_ne!(fingerprint(&at("other.safetensors")), whole);
+    }
+
+    #[test]
+    fn pieces_reach_from_the_first_byte_to_the_last() {
+        assert_eq!(pieces(0), [0..0]);
+        assert_eq!(pieces(WHOLE), [0..WHOLE]);
+        for bytes in [WHOLE + 1, 1 << 20, (1 << 40) + 7] {
+            let pieces = pieces(bytes);
+            assert_eq!((pieces.len(), pieces[0].start, pieces[PIECES - 1].end), (PIECES, 0, bytes));
+            assert!(pieces.iter().all(|piece| piece.len() == PIECE));
+        }
+    }
+}
