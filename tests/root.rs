@@ -6,6 +6,7 @@ mod bad_input;
 mod compile;
 mod host_memory;
 mod mesh;
+mod outputs;
 mod parity;
 mod runs;
 mod sharding;

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Env, Failure, Output, plan,
+    Answer, Env, Failure, Output, check_out_folder, plan,
     progress::Reporter,
     resources::{Resources, templates},
     settings::{MethodArgs, OptimizerArgs, Settings},
@@ -25,7 +25,7 @@ use crate::{
         CompileOptions, ProgramFormat,
         child::{ChildError, ChildProgram, CompileJob, Origin, compile_cached},
         store::{Network, package},
-        targets::Target,
+        targets::{Platform, Target},
     },
     runtime::{
         Devices,
@@ -79,6 +79,7 @@ pub struct Compile {
 
 impl Compile {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+        check_out_folder(&self.out)?;
         bundle::claim(&self.out)?;
         let timeout = self.timeout.map(seconds).transpose()?;
         let loaded = self.mesh.as_deref().map(load_mesh).transpose()?;
@@ -88,7 +89,8 @@ impl Compile {
         let settings = Settings::from(self.optimizer).or(self.method.into());
         let (optimizer, max_grad_norm) = (plan::optimizer(&settings)?, plan::max_grad_norm(&settings)?);
         let (model, parts) = (self.workload.model.clone(), devices[0].batch_parts());
-        let workload = self.workload.resolve(parts)?;
+        let platforms: Vec<Platform> = devices.iter().map(|devices| devices.target().platform()).collect();
+        let workload = self.workload.resolve(parts, &platforms)?;
         let mesh = devices[0].plan(workload.borrow())?;
         let spec = StepSpec {
             workload: workload.borrow(),
@@ -119,6 +121,7 @@ impl Compile {
             mesh: mesh.as_ref(),
         };
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, self.output);
+        workload.compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let mut writer = BundleWriter::new(&self.out)?;
         writer.add(bundle::MODULE, &module)?;
         writer.add(bundle::MODULE_TEXT, text::print(&program.module).as_bytes())?;

@@ -4,7 +4,9 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Stream, plan,
+    Answer, Env, Failure, STDOUT, Stream,
+    compute_type::ComputeType,
+    plan,
     resources::templates,
     settings::MethodArgs,
     workload::{TargetArg, WorkloadArgs, load_mesh},
@@ -42,7 +44,7 @@ pub struct Dump {
     /// A folder of templates that replace the built-in ones of the same name
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
-    /// The file to write, instead of standard output
+    /// File to write; `-` is standard output [default: -]
     #[arg(long, value_name = "F")]
     out: Option<PathBuf>,
     /// One JSON object on standard output, the module in it unless it goes to a file
@@ -94,11 +96,11 @@ impl Dump {
             }
             (Some(stage), _) => stage,
         };
-        let out = self.out.clone();
+        let out = self.out.clone().filter(|out| out != STDOUT);
         if format == Format::Proto && out.is_none() {
             check_proto_sink(env.out_kind, json)?;
         }
-        let module = self.module(stage)?;
+        let (module, compute_type) = self.module(stage)?;
         let instructions: usize = module.module().computations.iter().map(|c| c.iter().count()).sum();
         let bytes = match format {
             Format::Text => text::print(&module).into_bytes(),
@@ -116,6 +118,7 @@ impl Dump {
                 "stage": name(stage),
                 "format": name(format),
                 "program": name(program),
+                "dtype": compute_type.dtype.name(),
                 "instructions": instructions,
                 "bytes": bytes.len(),
             });
@@ -127,14 +130,18 @@ impl Dump {
         } else if out.is_none() {
             env.out.write_all(&bytes)?;
         }
+        if let Some(notice) = compute_type.notice() {
+            writeln!(env.err, "{notice}")?;
+        }
         Ok(Answer::Yes)
     }
 
-    fn module(self, stage: Stage) -> Result<Verified, TrainError> {
+    fn module(self, stage: Stage) -> Result<(Verified, ComputeType), TrainError> {
         let Self { workload, method, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
         let parts = loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded));
-        let workload = workload.resolve(parts)?;
+        let workload = workload.resolve(parts, &target.platforms())?;
+        let compute_type = workload.compute_type;
         let method = plan::method(&method.into(), workload.shape, parts)?;
         let workload = workload.borrow();
         let plan = |loaded: &Loaded| {
@@ -144,7 +151,7 @@ impl Dump {
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref(), target.platform())?;
         let spec = StepSpec { method, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
-        Ok(step::build(&spec, program.into())?.module)
+        Ok((step::build(&spec, program.into())?.module, compute_type))
     }
 }
 

@@ -10,6 +10,9 @@ use std::{
     },
 };
 
+use anstream::{AutoStream, ColorChoice, stream::RawStream};
+
+use super::Home;
 use crate::pjrt;
 
 /// The surroundings of a command.
@@ -28,6 +31,12 @@ pub struct Env<'a> {
     pub out_kind: Stream,
     /// What is behind `err`.
     pub err_kind: Stream,
+    /// How text for people is written to `out`.
+    pub out_style: Style,
+    /// How text for people is written to `err`.
+    pub err_style: Style,
+    /// The user's home folder.
+    pub home: Home,
     /// Whether commands take Ctrl-C into their own hands.
     pub signals: Signals,
 }
@@ -39,6 +48,25 @@ pub enum Stream {
     Terminal,
     /// A file or another program.
     Pipe,
+}
+
+/// Whether text has colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Escape sequences of terminals.
+    Ansi,
+    /// None.
+    Plain,
+}
+
+impl Style {
+    /// What the stream's reader wants by the usual conventions: NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    fn of(stream: &impl RawStream) -> Self {
+        match AutoStream::choice(stream) {
+            ColorChoice::Never => Self::Plain,
+            ColorChoice::Auto | ColorChoice::Always | ColorChoice::AlwaysAnsi => Self::Ansi,
+        }
+    }
 }
 
 /// Who answers Ctrl-C and the request to terminate.
@@ -65,7 +93,13 @@ impl<'a> Env<'a> {
             out,
             err,
             out_kind: kind(io::stdout().is_terminal()),
-            err_kind: kind(io::stderr().is_terminal()),
+            // A dumb terminal cannot redraw a line, so that progress is lines there.
+            err_kind: kind(
+                io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            ),
+            out_style: Style::of(&io::stdout()),
+            err_style: Style::of(&io::stderr()),
+            home: Home(std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)),
             signals: Signals::Handled,
         }
     }

@@ -4,11 +4,14 @@ use serde_json::json;
 
 use super::{
     Answer, Env, Failure, Output,
+    compute_type::ComputeType,
     progress::Reporter,
     resources::{DeviceArgs, NamedModel},
+    words::Word,
     write_json, wrong,
 };
 use crate::{
+    base::DType,
     data::{DataError, Ending, Message, Role, SpecialTokens, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
@@ -44,6 +47,10 @@ pub struct Generate {
     /// Tokens that the program has room for [default: as many as are needed]
     #[arg(long, value_name = "N")]
     seq: Option<usize>,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type that
+    /// the model's config names]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -52,7 +59,7 @@ pub struct Generate {
 
 impl Generate {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, prompt, raw, max_new_tokens, seq, device, output } = self;
+        let Self { model, adapter, prompt, raw, max_new_tokens, seq, dtype, device, output } = self;
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
@@ -72,7 +79,9 @@ impl Generate {
             None => (LoraPlan::none(config), Default::default()),
         };
 
-        let (dtype, packing) = (device.dtype(), Packing::Off);
+        let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
+        compute_type.notice().iter().for_each(|notice| reporter.line(notice));
+        let (dtype, packing) = (compute_type.dtype, Packing::Off);
         let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
         // A single sequence is not split, whatever the mesh does with batches.
         let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Env, Failure, render,
+    Answer, Env, Failure,
+    compute_type::ComputeType,
+    render,
     workload::{TargetArg, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
@@ -48,21 +50,25 @@ pub struct Explain {
 }
 
 impl MeshArgs {
-    fn report(self) -> Result<Report, TrainError> {
+    fn report(self) -> Result<(Report, ComputeType), TrainError> {
         let loaded = load_mesh(&self.mesh)?;
-        let workload = self.workload.resolve(self.target.batch_parts(&loaded))?;
-        Ok(mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices()))
+        let batch_parts = self.target.batch_parts(&loaded);
+        let workload = self.workload.resolve(batch_parts, &self.target.platforms())?;
+        let report = mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices());
+        Ok((report, workload.compute_type))
     }
 }
 
 impl Check {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let json = self.args.json;
-        let report = self.args.report()?;
+        let (report, compute_type) = self.args.report()?;
         if json {
-            write_json(&mut *env.out, &check_json(&report))?;
+            let mut object = check_json(&report);
+            object["dtype"] = json!(compute_type.dtype.name());
+            write_json(&mut *env.out, &object)?;
         } else {
-            env.out.write_all(check_text(&report).as_bytes())?;
+            env.out.write_all(check_text(&report, compute_type).as_bytes())?;
         }
         Ok(report.problems.is_empty().into())
     }
@@ -72,7 +78,7 @@ impl Explain {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { args, param } = self;
         let json = args.json;
-        let report = args.report()?;
+        let (report, _) = args.report()?;
         for problem in &report.problems {
             writeln!(env.err, "{problem}")?;
         }
@@ -93,7 +99,7 @@ impl Explain {
     }
 }
 
-fn check_text(report: &Report) -> String {
+fn check_text(report: &Report, compute_type: ComputeType) -> String {
     let mut text = String::new();
     let mut add = |line: String| text.push_str(&(line + "\n"));
     report.problems.iter().for_each(|problem| add(problem.to_string()));
@@ -108,7 +114,7 @@ fn check_text(report: &Report) -> String {
         if !(report.problems.is_empty() && report.notes.is_empty()) {
             add(String::new());
         }
-        table(plan).into_iter().for_each(&mut add);
+        table(plan, compute_type).into_iter().for_each(&mut add);
     }
     let found = match report.problems.len() {
         0 => "no problems".to_owned(),
@@ -118,10 +124,13 @@ fn check_text(report: &Report) -> String {
     text
 }
 
-fn table(plan: &Plan) -> Vec<String> {
+fn table(plan: &Plan, compute_type: ComputeType) -> Vec<String> {
     let mesh::DeviceBytes { base, adapters, optimizer } = plan.device_bytes();
     let devices = render::count(plan.mesh.devices(), "device", "devices");
-    let mut lines = vec![format!("mesh        {} = {devices}, {}", plan.mesh, plan.partitioner.name())];
+    let mut lines = vec![
+        format!("mesh        {} = {devices}, {}", plan.mesh, plan.partitioner.name()),
+        format!("dtype       {compute_type}"),
+    ];
     for (name, count) in [("base", base), ("adapters", adapters), ("optimizer", optimizer)] {
         lines.push(format!("{name:<12}{count:>16} bytes a device  {:>9}", render::bytes(count)));
     }

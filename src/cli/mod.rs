@@ -1,10 +1,12 @@
 //! Layer 7: the command line. It is the only place that reads the environment, prints, or exits.
 
 mod env;
+mod home;
 mod render;
 
 mod words;
 
+mod compute_type;
 mod settings;
 
 mod run_file;
@@ -38,12 +40,14 @@ mod plugin;
 use std::{
     ffi::OsString,
     io::{self, Write},
+    path::Path,
 };
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Value;
 
-pub use env::{Env, Signals, Stream};
+pub use env::{Env, Signals, Stream, Style};
+pub use home::Home;
 
 use crate::train::{Class, TrainError};
 
@@ -81,6 +85,9 @@ enum Command {
     #[command(subcommand)]
     Plugin(plugin::Plugin),
 }
+
+/// The path that means standard output.
+const STDOUT: &str = "-";
 
 /// What every command can be told about its output.
 #[derive(Args, Clone, Copy, Debug)]
@@ -128,7 +135,7 @@ impl From<io::Error> for Failure {
 /// Runs a command line, the program's name first. Gives the exit code: 0 done, 1 the answer is no, 2 usage or bad
 /// input, 3 a plugin or device failed.
 pub fn run(args: impl IntoIterator<Item = OsString>, env: &mut Env<'_>) -> u8 {
-    let done = match parse(args) {
+    let done = match parse(args, &env.home) {
         Ok(cli) => command(cli.command, env),
         Err(usage) => return usage_text(&usage, env),
     };
@@ -145,13 +152,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: &mut Env<'_>) -> u8 {
     }
 }
 
-fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+fn parse(args: impl IntoIterator<Item = OsString>, home: &Home) -> Result<Cli, clap::Error> {
     // A negative number is wrong for its flag; it is not taken for a flag of its own.
-    let negative = |arg: clap::Arg| match arg.get_action().takes_values() {
-        true => arg.allow_negative_numbers(true),
+    let arg = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true => home.expand_in(arg.allow_negative_numbers(true)),
         false => arg,
     };
-    let mut command = Cli::command().mut_subcommands(|command| command.mut_args(negative));
+    let plain = |command: clap::Command| command.mut_args(arg);
+    let mut command = Cli::command().mut_subcommands(|command| plain(command).mut_subcommands(plain));
     let matches = command.try_get_matches_from_mut(args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
@@ -175,13 +183,13 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
 
 /// Help goes to where results go, a wrong command line to where errors go.
 fn usage_text(usage: &clap::Error, env: &mut Env<'_>) -> u8 {
-    let (stream, kind) =
-        if usage.use_stderr() { (&mut *env.err, env.err_kind) } else { (&mut *env.out, env.out_kind) };
+    let (stream, style) =
+        if usage.use_stderr() { (&mut *env.err, env.err_style) } else { (&mut *env.out, env.out_style) };
     let text = usage.render();
     // A reader that went away needs no help.
-    let _ = match kind {
-        Stream::Terminal => write!(stream, "{}", text.ansi()),
-        Stream::Pipe => write!(stream, "{text}"),
+    let _ = match style {
+        Style::Ansi => write!(stream, "{}", text.ansi()),
+        Style::Plain => write!(stream, "{text}"),
     };
     let _ = stream.flush();
     usage.exit_code() as u8
@@ -195,6 +203,19 @@ fn report(error: &TrainError, env: &mut Env<'_>) -> u8 {
         Class::Input => 2,
         Class::Device => 3,
     }
+}
+
+/// Refuses standard output as the folder of a result.
+fn check_out_folder(out: &Path) -> Result<(), TrainError> {
+    if out != STDOUT {
+        return Ok(());
+    }
+    let problem = "expected a folder, found: - (standard output)".to_owned();
+    Err(TrainError::Setting {
+        setting: "--out",
+        problem,
+        hint: Some("`./-` is a folder of that name".into()),
+    })
 }
 
 /// A setting of a command that is not possible.
@@ -228,6 +249,9 @@ mod tests {
             err: &mut err,
             out_kind: Stream::Pipe,
             err_kind: Stream::Pipe,
+            out_style: Style::Plain,
+            err_style: Style::Plain,
+            home: Home(None),
             signals: Signals::Left,
         };
         let args = std::iter::once("hloom").chain(args.iter().copied()).map(OsString::from);
@@ -316,6 +340,9 @@ mod tests {
             err: &mut err,
             out_kind: Stream::Pipe,
             err_kind: Stream::Pipe,
+            out_style: Style::Plain,
+            err_style: Style::Plain,
+            home: Home(None),
             signals: Signals::Left,
         };
         let code = run(["hloom", "plugin", "list"].map(OsString::from), &mut env);

@@ -8,9 +8,11 @@ use super::{
     render,
     resources::{DeviceArgs, NamedModel},
     settings::{MethodArgs, Settings},
+    words::Word,
     write_json, wrong,
 };
 use crate::{
+    base::DType,
     runtime::Engine,
     step::Workload,
     train::parity::{self, Case, Comparison, Row},
@@ -32,6 +34,9 @@ pub struct Parity {
     expected: PathBuf,
     #[command(flatten)]
     method: MethodArgs,
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32, as the limits are for it]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Word<DType>>,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -40,7 +45,7 @@ pub struct Parity {
 
 impl Parity {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, expected, method, device, output } = self;
+        let Self { model, adapter, expected, method, dtype, device, output } = self;
         let settings = Settings::from(method);
         let beside = PathBuf::from(&model);
         let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
@@ -56,13 +61,14 @@ impl Parity {
         let plugin = device.plugin(&devices, &resources, &mut reporter)?;
 
         reporter.phase("comparing");
+        let dtype = dtype.map_or(DType::F32, |word| word.0);
         let case = Case { adapter: &adapter, expected: &expected };
         let method = |Workload { batch, seq, .. }: Workload<'_>| {
             plan::method(&settings, plan::Shape { batch, seq }, devices.batch_parts())
         };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
         let Comparison { mut rows, warnings } =
-            parity::compare(&model, case, engine, &devices, device.dtype(), method, &templates)?;
+            parity::compare(&model, case, engine, &devices, dtype, method, &templates)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 

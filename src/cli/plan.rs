@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    check_out_folder,
     settings::{Ordered, Settings},
     words::{AttentionKind, Word},
     workload::load_mesh,
@@ -97,7 +98,8 @@ pub fn run_config(
         accumulate,
         schedule,
         lora: lora(settings),
-        dtype: dtype(settings.dtype.as_ref()),
+        // That of a model whose type is not known yet.
+        dtype: settings.dtype.as_ref().map_or(DType::F32, |word| word.0),
         method: method(settings, Shape { batch, seq }, batch_parts)?,
         optimizer: optimizer(settings)?,
         max_grad_norm: max_grad_norm(settings)?,
@@ -271,11 +273,6 @@ pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Findin
     spec.resolve(config).map_err(|findings| Findings(findings.0.into_iter().map(named).collect()))
 }
 
-/// The element type of weights and activations.
-pub fn dtype(word: Option<&Word<DType>>) -> DType {
-    word.map_or(DType::F32, |word| word.0)
-}
-
 /// The target, with how its memory is taken.
 ///
 /// # Errors
@@ -337,6 +334,7 @@ pub fn max_grad_norm(settings: &Settings) -> Result<f64, TrainError> {
 /// # Errors
 /// If the given one holds an adapter and the run starts afresh, or none is given to resume from.
 fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathBuf, TrainError> {
+    given.map_or(Ok(()), check_out_folder)?;
     match (given, start) {
         (Some(out), Start::Resume) => Ok(out.to_owned()),
         (Some(out), Start::Fresh) => checkpoint::refuse_occupied(out).map(|()| out.to_owned()),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{plan, progress::Reporter, words::Word};
 use crate::{
-    base::{DType, nearest},
+    base::nearest,
     model::{Config, builtin_names},
     pjrt::{
         Plugin,
@@ -28,9 +28,6 @@ const FETCHED_BASE: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
 /// Where a command runs and with what, for those that take no run file.
 #[derive(clap::Args, Debug)]
 pub struct DeviceArgs {
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
-    #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
     /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
     /// devices as --mesh makes]
     #[arg(long, value_name = "TARGET")]
@@ -50,10 +47,6 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    pub fn dtype(&self) -> DType {
-        plan::dtype(self.dtype.as_ref())
-    }
-
     pub fn devices(&self) -> Result<Devices, TrainError> {
         plan::devices(self.target.as_ref(), self.mesh.as_deref())
     }

@@ -4,9 +4,12 @@ use std::path::Path;
 
 use clap::Args;
 use serde::Deserialize;
-use toml::{Spanned, de::DeTable};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
-use super::settings::Settings;
+use super::{Home, home::PathLike, settings::Settings};
 use crate::{
     base::{Finding, Findings, Place, nearest},
     train::TrainError,
@@ -19,16 +22,16 @@ const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 ///
 /// # Errors
 /// If it cannot be read, is not TOML, or says what is no setting; with the line.
-pub fn read(path: &Path) -> Result<Settings, TrainError> {
+pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
     let text = std::fs::read_to_string(path).map_err(|source| TrainError::Io {
         action: "read",
         path: path.to_owned(),
         source,
     })?;
-    Ok(parse(&text, &path.display().to_string())?)
+    Ok(parse(&text, &path.display().to_string(), home)?)
 }
 
-fn parse(text: &str, file: &str) -> Result<Settings, Findings> {
+fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
     let place = |at: usize| {
         let before = text.get(..at).unwrap_or_default();
         Place::line(file, 1 + before.matches('\n').count())
@@ -39,14 +42,24 @@ fn parse(text: &str, file: &str) -> Result<Settings, Findings> {
     };
     let table = DeTable::parse(text).map_err(wrong)?;
     let (span, table) = (table.span(), table.into_inner());
-    let known = known();
+    let (known, paths) = (known(), paths());
     let mut findings = Findings::default();
     let mut renamed = DeTable::new();
     let mut values = Vec::new();
-    for (key, value) in table {
+    for (key, mut value) in table {
         let name = key.get_ref().replace('_', "-");
         let place = place(key.span().start);
         values.push((value.span(), name.clone()));
+        if let DeValue::String(path) = value.get_mut()
+            && paths.contains(&name)
+        {
+            match home.expand(path) {
+                Ok(expanded) => *path = expanded.into(),
+                Err(problem) => {
+                    findings.push(Finding::new(place.clone().at(key.get_ref().as_ref()), problem))
+                }
+            }
+        }
         if !known.contains(&name) {
             let hint = match nearest(&name, known.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -74,6 +87,13 @@ fn plain(message: &str) -> String {
     named.map_or_else(|| message.to_owned(), |(before, word)| format!("{before}{word}"))
 }
 
+/// The names of the settings that are paths, or may be.
+fn paths() -> Vec<String> {
+    let flags = Settings::augment_args(clap::Command::new("train"));
+    let paths = flags.get_arguments().filter(|flag| PathLike::of(flag).is_some());
+    paths.filter_map(|flag| flag.get_long().map(str::to_owned)).collect()
+}
+
 /// The names of all settings: those of the flags, and the tables.
 fn known() -> Vec<String> {
     let flags = Settings::augment_args(clap::Command::new("train"));
@@ -90,7 +110,7 @@ mod tests {
     };
 
     fn check_wrong(text: &str, expect: &str) {
-        assert_eq!(parse(text, "run.toml").unwrap_err().to_string(), expect);
+        assert_eq!(parse(text, "run.toml", &Home(Some("/me".into()))).unwrap_err().to_string(), expect);
     }
 
     #[test]
@@ -105,7 +125,7 @@ mod tests {
             rank_pattern: Some(Ordered(vec![("z".into(), 4), ("a".into(), 2)])),
             ..Settings::default()
         };
-        assert_eq!(parse(text, "run.toml"), Ok(expect));
+        assert_eq!(parse(text, "run.toml", &Home(Some("/me".into()))), Ok(expect));
     }
 
     #[test]
@@ -116,6 +136,25 @@ mod tests {
              run.toml:3: `max-grad-nrom`: no such setting\n  hint: did you mean `max-grad-norm`?",
         );
         check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: this setting stands twice");
+    }
+
+    #[test]
+    fn paths_may_begin_with_a_tilde() {
+        let text =
+            "model = \"~/m\"\ndata = \"~/d.jsonl\"\nout = \"~/o\"\nmesh = \"a/~/b\"\nquestion = \"~/q\"";
+        let expect = Settings {
+            model: Some("/me/m".into()),
+            data: Some("/me/d.jsonl".into()),
+            out: Some("/me/o".into()),
+            mesh: Some("a/~/b".into()),
+            question: Some("~/q".into()),
+            ..Settings::default()
+        };
+        assert_eq!(parse(text, "run.toml", &Home(Some("/me".into()))), Ok(expect));
+        check_wrong(
+            "\nout = \"~bob/o\"",
+            "run.toml:2: `out`: home folders of other users are not expanded: ~bob/o (write `./~bob/o`, or the absolute path)",
+        );
     }
 
     #[test]

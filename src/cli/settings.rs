@@ -100,7 +100,8 @@ settings! {
         /// shorter run]
         #[arg(long, value_name = "N", help_heading = "Training")]
         warmup: usize,
-        /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+        /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type
+        /// that the model's config names]
         #[arg(long, value_name = "TYPE", help_heading = "Training")]
         dtype: Word<DType>,
         /// Decides the order of the rows and the start of the adapters [default: 0]

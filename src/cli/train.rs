@@ -6,7 +6,9 @@ use std::{
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output, bundled, plan,
+    Answer, Env, Failure, Output, bundled,
+    compute_type::ComputeType,
+    plan,
     progress::{Answers, Reporter, Watch},
     render,
     resources::{NamedModel, Resources, templates},
@@ -44,7 +46,7 @@ impl Train {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { config, settings, output } = self;
         let settings = match config {
-            Some(file) => settings.or(run_file::read(&file)?),
+            Some(file) => settings.or(run_file::read(&file, &env.home)?),
             None => settings,
         };
         let bundle = settings.bundle.as_deref().map(Bundle::open).transpose()?;
@@ -68,6 +70,9 @@ impl Train {
         if let Some(bundle) = &bundle {
             bundle.check_model(&model.config)?;
         }
+        let platforms = [devices.target().platform()];
+        let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
+        config.dtype = compute_type.dtype;
         let lora = plan::resolve_lora(&config.lora, &model.config)?;
         let mesh = devices.plan(config.workload(&model.config, &lora))?;
         let plugin = resources.plugin(devices.target(), settings.plugin.as_deref(), &mut reporter)?;
@@ -90,6 +95,7 @@ impl Train {
         config.schedule = plan::schedule(&settings, size.updates_per_epoch(data.sequences()))?;
         config.steps = config.schedule.total_steps;
 
+        compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
         let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{plan, resources, settings::Settings, words::Word};
+use super::{compute_type::ComputeType, plan, resources, settings::Settings, words::Word};
 use crate::{
     base::DType,
     mesh::{self, Loaded},
@@ -26,7 +26,8 @@ pub struct WorkloadArgs {
     /// Several rows in each sequence of a batch
     #[arg(long)]
     pack: bool,
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32]
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32 where every target is a CPU,
+    /// else the type that the model's config names]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Word<DType>>,
     /// The rank of the adapters [default: 8]
@@ -46,7 +47,8 @@ pub struct OwnedWorkload {
     /// What is adapted, as it was asked for.
     pub spec: LoraSpec,
     lora: LoraPlan,
-    dtype: DType,
+    /// The element type of weights and activations.
+    pub compute_type: ComputeType,
     packing: Packing,
     /// The sizes of a batch.
     pub shape: plan::Shape,
@@ -54,14 +56,15 @@ pub struct OwnedWorkload {
 
 impl OwnedWorkload {
     pub fn borrow(&self) -> Workload<'_> {
-        let &Self { ref config, ref lora, dtype, packing, shape: plan::Shape { batch, seq }, .. } = self;
-        Workload { config, lora, dtype, batch, seq, packing }
+        let &Self { ref config, ref lora, compute_type, packing, shape: plan::Shape { batch, seq }, .. } =
+            self;
+        Workload { config, lora, dtype: compute_type.dtype, batch, seq, packing }
     }
 }
 
 impl WorkloadArgs {
-    /// The workload on a mesh that splits a batch into `batch_parts`.
-    pub fn resolve(self, batch_parts: usize) -> Result<OwnedWorkload, TrainError> {
+    /// The workload on a mesh that splits a batch into `batch_parts`, for targets of `platforms`.
+    pub fn resolve(self, batch_parts: usize, platforms: &[Platform]) -> Result<OwnedWorkload, TrainError> {
         let Self { model, batch, seq, pack, dtype, rank, alpha, targets } = self;
         let settings =
             Settings { batch, seq, pack: Some(pack), dtype, rank, alpha, targets, ..Settings::default() };
@@ -69,9 +72,9 @@ impl WorkloadArgs {
         let config = resources::config(&model)?;
         let spec = plan::lora(&settings);
         let lora = plan::resolve_lora(&spec, &config)?;
-        let dtype = plan::dtype(settings.dtype.as_ref());
+        let compute_type = ComputeType::new(settings.dtype.as_ref(), config.dtype, platforms);
         let packing = plan::packing(&settings);
-        Ok(OwnedWorkload { config, spec, lora, dtype, packing, shape })
+        Ok(OwnedWorkload { config, spec, lora, compute_type, packing, shape })
     }
 }
 
@@ -88,6 +91,11 @@ impl TargetArg {
     /// The platform of the devices, if they were given.
     pub fn platform(&self) -> Option<Platform> {
         self.target.as_ref().map(|word| word.0.platform())
+    }
+
+    /// The same as a list.
+    pub fn platforms(&self) -> Vec<Platform> {
+        self.platform().into_iter().collect()
     }
 
     /// The number of devices, if it was given.
