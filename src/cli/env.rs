@@ -85,9 +85,10 @@ impl<'a> Env<'a> {
         if std::env::var_os(pjrt::LOG_LEVEL).is_none() {
             pjrt::quiet_logs();
         }
+        let home = Home(std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from));
         let kind = |is_terminal| if is_terminal { Stream::Terminal } else { Stream::Pipe };
         Self {
-            store: store_folder(|name| std::env::var_os(name)),
+            store: store_folder(|name| std::env::var_os(name), &home),
             program: std::env::current_exe().unwrap_or_else(|_| "hloom".into()),
             folder: PathBuf::new(),
             out,
@@ -99,21 +100,27 @@ impl<'a> Env<'a> {
             ),
             out_style: Style::of(&io::stdout()),
             err_style: Style::of(&io::stderr()),
-            home: Home(std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)),
+            home,
             signals: Signals::Handled,
         }
     }
 }
 
 /// `$HLOOM_STORE`, else `hloom` in the user's folder for caches.
-fn store_folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
-    let folder = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = |caches: &str| folder("HOME").map(|home| home.join(caches));
+fn store_folder(variable: impl Fn(&str) -> Option<OsString>, home: &Home) -> PathBuf {
+    // A quoted `~` reaches a variable as it is written.
+    let expanded =
+        |value: OsString| value.to_str().and_then(|path| home.expand(path).ok()).map(PathBuf::from);
+    let folder = |name| {
+        let value = variable(name).filter(|value| !value.is_empty())?;
+        Some(expanded(value.clone()).unwrap_or_else(|| value.into()))
+    };
+    let in_home = |caches: &str| home.0.as_ref().map(|home| home.join(caches));
     let caches = || {
         if cfg!(target_os = "macos") {
-            return home("Library/Caches");
+            return in_home("Library/Caches");
         }
-        folder("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(|| home(".cache"))
+        folder("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(|| in_home(".cache"))
     };
     folder("HLOOM_STORE").or_else(|| Some(caches()?.join("hloom"))).unwrap_or_else(|| ".hloom".into())
 }
@@ -167,10 +174,12 @@ mod tests {
             let variable = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
             };
-            assert_eq!(store_folder(variable), PathBuf::from(expect));
+            let home = Home(variable("HOME").map(PathBuf::from));
+            assert_eq!(store_folder(variable, &home), PathBuf::from(expect));
         };
         check(&[("HLOOM_STORE", "here"), ("HOME", "/me")], "here");
         check(&[], ".hloom");
+        check(&[("HLOOM_STORE", "~/here"), ("HOME", "/me")], "/me/here");
         if cfg!(target_os = "macos") {
             check(&[("HOME", "/Users/me")], "/Users/me/Library/Caches/hloom");
         } else {

@@ -22,6 +22,7 @@ use crate::{
     model::{AdapterId, sizes},
     optim::AdamW,
     step::{Packing, Role},
+    templates::Templates,
     weights::{read_safetensors, write_safetensors},
 };
 
@@ -54,7 +55,7 @@ pub struct Saved {
     record: Record,
 }
 
-/// The settings of a run that a resumption has to share, with digests of the model and the samples. The model is known
+/// The settings of a run that a resumption has to share, with digests of the model, replaced templates and the samples. The model is known
 /// by what it computes, not by its path.
 ///
 /// # Errors
@@ -62,6 +63,7 @@ pub struct Saved {
 pub fn settings(
     config: &RunConfig,
     model: &Model,
+    templates: &Templates,
     train: &Dataset,
 ) -> Result<BTreeMap<String, String>, TrainError> {
     let mut digest = Sha256::new();
@@ -95,8 +97,11 @@ pub fn settings(
         ("weight_decay", weight_decay.to_string()),
     ];
     let plain = plain.map(|(name, value)| (name.to_owned(), value));
+    let replaced = templates
+        .replaced()
+        .map(|(name, text)| (format!("template {name} (SHA-256)"), hex(Sha256::digest(text))));
     let from_json = adapter.into_iter().chain(model_config).map(|(name, value)| (name, value.to_string()));
-    Ok(from_json.chain(plain).collect())
+    Ok(from_json.chain(plain).chain(replaced).collect())
 }
 
 /// Writes the state of a trainer, whose adapters are `factors`.

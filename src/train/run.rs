@@ -239,7 +239,7 @@ pub fn run(
         samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
         label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
         started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        settings: checkpoint::settings(config, model, train)?,
+        settings: checkpoint::settings(config, model, templates, train)?,
     };
     if let Some(saved) = saved {
         saved.check(&record.settings, config.steps)?;

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use crate::support::world::{Ran, TRAIN, World, ran};
+use crate::support::world::{Ran, TRAIN, World, golden, ran};
 
 /// A world in which a run has ended.
 fn trained() -> World {
@@ -158,4 +158,17 @@ fn a_checkpoint_knows_the_model_and_not_its_path() {
         tokenizer["model"]["dropout"] = serde_json::json!(null)
     });
     refused("tokenizer (SHA-256): expected ");
+}
+
+#[test]
+fn a_checkpoint_knows_the_templates() {
+    let world = trained();
+    fs::create_dir(world.path("mine")).unwrap();
+    let template = fs::read_to_string(golden("../../hlo-templates/rms_norm.hlo")).unwrap();
+    world.write("mine/rms_norm.hlo", format!("{template}\n"));
+    let line = format!("{} --resume --templates mine", TRAIN.replace("--steps 2", "--steps 3"));
+    let Ran { code, err, .. } = world.hloom(&line);
+    let expect =
+        "error: --resume: out/checkpoint.safetensors: template rms_norm (SHA-256): expected nothing, found: ";
+    assert!(code == Some(2) && err.starts_with(expect), "{err}");
 }
