@@ -90,6 +90,14 @@ impl Shape {
         }
     }
 
+    /// Whether any array inside has a floating-point type.
+    pub fn holds_float(&self) -> bool {
+        match self {
+            Self::Array(array) => array.dtype.is_float(),
+            Self::Tuple(elements) => elements.iter().any(Shape::holds_float),
+        }
+    }
+
     /// Bytes in host memory of every array inside.
     pub fn bytes(&self) -> usize {
         match self {

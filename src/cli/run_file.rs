@@ -11,7 +11,7 @@ use toml::{
 
 use super::{Home, home::PathLike, settings::Settings};
 use crate::{
-    base::{Finding, Findings, Place, nearest},
+    base::{Finding, Findings, LineIndex, Place, nearest},
     train::TrainError,
 };
 
@@ -31,11 +31,18 @@ pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
     Ok(parse(&text, &path.display().to_string(), home)?)
 }
 
+/// Reads a run file and drops what it says.
+///
+/// # Errors
+/// As [`read`].
+#[cfg(fuzzing)]
+pub fn check_run_file(path: &Path) -> Result<(), TrainError> {
+    read(path, &Home(None)).map(drop)
+}
+
 fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
-    let place = |at: usize| {
-        let before = text.get(..at).unwrap_or_default();
-        Place::line(file, 1 + before.matches('\n').count())
-    };
+    let lines = LineIndex::new(text);
+    let place = |at: usize| Place::line(file, lines.line(at));
     let wrong = |error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
         Findings(vec![Finding::new(place(at), error.message().trim_end())])

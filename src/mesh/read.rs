@@ -1,6 +1,7 @@
 //! Mesh files: TOML, with the line of every entry.
 
 use std::{
+    collections::HashMap,
     fs, io,
     ops::Range,
     path::{Path, PathBuf},
@@ -14,7 +15,7 @@ use toml::{
 use super::{
     Axis, Choice, Code, MeshConfig, Override, Policy, Problem, Rule, Size, config::put, names::did_you_mean,
 };
-use crate::base::{Dim, Partitioner, Place};
+use crate::base::{Dim, LineIndex, Partitioner, Place};
 
 /// A mesh file with those it extends, as far as they could be understood.
 #[derive(Clone, Debug)]
@@ -51,6 +52,9 @@ pub fn load(path: &Path) -> io::Result<Loaded> {
     Ok(loaded)
 }
 
+/// Files above the one that is read.
+const MAX_EXTENDS: usize = 32;
+
 type Value<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
 /// Reads one file over what `loaded` holds. `above` are the files that led here, outermost first.
@@ -58,17 +62,16 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
     let (table, errors) = DeTable::parse_recoverable(text);
     let table = table.into_inner();
     let file = path.display().to_string();
+    let lines = LineIndex::new(text);
     if let Some(value) = table.get("extends") {
-        let place = line(&file, text, value.span()).at("extends");
+        let place = Place::line(&file, lines.line(value.span().start)).at("extends");
         above.push(path.to_owned());
         extend(path, value, place, above, meshes, loaded);
         above.pop();
     }
     let Loaded { config, problems } = loaded;
-    let mut reader = Reader { file, text, problems };
-    for error in errors {
-        reader.syntax(&error);
-    }
+    let mut reader = Reader { file, text, lines, problems };
+    reader.syntax(&errors);
     *meshes += usize::from(table.contains_key("mesh"));
     reader.top(&table, config);
 }
@@ -99,6 +102,10 @@ fn extend(
         let message = format!("the files extend one another in a circle: {}", circle.join(" -> "));
         return complain(Code::ExtendsCircle, message, "leave out one `extends`");
     }
+    if above.len() > MAX_EXTENDS {
+        let message = format!("expected at most {MAX_EXTENDS} files that extend one another");
+        return complain(Code::WrongValue, message, "write the rules of several files into one");
+    }
     match fs::read_to_string(&next) {
         Ok(text) => read(&next, &text, above, meshes, loaded),
         Err(error) => {
@@ -106,12 +113,6 @@ fn extend(
             complain(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
         }
     }
-}
-
-/// The line of `file` where `span` begins.
-fn line(file: &str, text: &str, span: Range<usize>) -> Place {
-    let before = text.get(..span.start).unwrap_or_default();
-    Place::line(file, 1 + before.matches('\n').count())
 }
 
 /// A value as it is shown in messages.
@@ -127,44 +128,65 @@ fn found(value: &DeValue<'_>) -> String {
     }
 }
 
+/// What follows so many mistakes of the grammar is rarely worth reading.
+const MAX_SYNTAX_ERRORS: usize = 100;
+
+/// Every key that begins a line or a header of a table, or is the beginning of a dotted one, with its lines.
+fn key_lines(text: &str) -> HashMap<&str, Vec<usize>> {
+    let mut keys: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim_start().trim_start_matches('[').trim_start();
+        let end = line.find(['=', ']']).unwrap_or(line.len());
+        let dots = line[..end].match_indices('.').take(4).map(|(at, _)| at);
+        for key in dots.chain([end]).map(|end| line[..end].trim_end()) {
+            keys.entry(key).or_default().push(number);
+        }
+    }
+    keys
+}
+
 struct Reader<'a> {
     file: String,
     text: &'a str,
+    lines: LineIndex,
     problems: &'a mut Vec<Problem>,
 }
 
 impl Reader<'_> {
     fn place<T>(&self, spanned: &Spanned<T>) -> Place {
-        line(&self.file, self.text, spanned.span())
+        self.place_of(spanned.span())
+    }
+
+    fn place_of(&self, span: Range<usize>) -> Place {
+        Place::line(&self.file, self.lines.line(span.start))
     }
 
     fn complain(&mut self, code: Code, place: Place, message: impl Into<String>, hint: impl Into<String>) {
         self.problems.push(Problem::new(code, place, message).with_hint(hint));
     }
 
-    fn syntax(&mut self, error: &toml::de::Error) {
-        let span = error.span().unwrap_or_default();
-        let place = line(&self.file, self.text, span.clone());
-        if error.message() != "duplicate key" {
-            self.problems.push(Problem::new(Code::Syntax, place, error.message().trim_end()));
-            return;
-        }
-        let key = self.text.get(span).unwrap_or_default();
-        let here = place.line.unwrap_or_default();
-        let is_same = |text: &str| {
-            let rest = text.trim_start().trim_start_matches('[').trim_start().strip_prefix(key);
-            rest.is_some_and(|rest| rest.trim_start().starts_with(['=', ']', '.']))
-        };
-        // The parser tells where the second stands only.
-        let before = self.text.lines().take(here.saturating_sub(1)).zip(1..);
-        let first = before.filter(|(text, _)| is_same(text)).last().map(|(_, number)| number);
-        let message = match first {
-            Some(first) => {
-                format!("this key stands twice, the first time at {}", Place::line(&self.file, first))
+    fn syntax(&mut self, errors: &[toml::de::Error]) {
+        let mut keys = None;
+        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
+            let span = error.span().unwrap_or_default();
+            let place = self.place_of(span.clone());
+            if error.message() != "duplicate key" {
+                self.problems.push(Problem::new(Code::Syntax, place, error.message().trim_end()));
+                continue;
             }
-            None => "this key stands twice".into(),
-        };
-        self.complain(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+            let key = self.text.get(span).unwrap_or_default();
+            let keys = keys.get_or_insert_with(|| key_lines(self.text));
+            let before = |line: &&usize| Some(**line) < place.line;
+            // The parser tells where the second stands only.
+            let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
+            let message = match first {
+                Some(&first) => {
+                    format!("this key stands twice, the first time at {}", Place::line(&self.file, first))
+                }
+                None => "this key stands twice".into(),
+            };
+            self.complain(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+        }
     }
 
     fn top(&mut self, table: &DeTable<'_>, config: &mut MeshConfig) {

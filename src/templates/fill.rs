@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::TemplateError;
-use crate::base::DType;
+use crate::base::{DType, LineIndex};
 
 /// What stands in the place of a `$name`.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub(super) fn fill(text: &str, file: &str, holes: &[(&str, Hole)]) -> Result<Str
             let before = text.len() - rest.len() + at;
             return Err(TemplateError::Hole {
                 file: file.to_owned(),
-                line: text[..before].lines().count().max(1),
+                line: LineIndex::new(text).line(before),
                 hole: name.to_owned(),
                 known: holes.iter().map(|(known, _)| (*known).to_owned()).collect(),
             });
@@ -84,5 +84,7 @@ mod tests {
             [("t", DType::BF16.into()), ("n", 3.into()), ("dims", vec![4, 5].into()), ("eps", 1e-5.into())];
         let filled = fill("x = $t[$n,$dims] constant($eps)", "f", &holes).unwrap();
         assert_eq!(filled, "x = bf16[3,4,5] constant(1e-5)");
+        let open = fill("a\n$b", "f", &[]).unwrap_err();
+        assert_eq!(open.to_string(), "f:2: nothing fills the hole: $b");
     }
 }

@@ -5,7 +5,7 @@ use super::{
     fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
     hf_rope,
 };
-use crate::base::{DType, Finding, Findings, Place};
+use crate::base::{DType, Finding, Findings, LineIndex, Place};
 
 impl Config {
     /// Reads the text of a `config.json`; `file` is how findings name it.
@@ -26,8 +26,7 @@ impl Config {
     /// Every problem found: see [`Config::from_hf`].
     pub fn from_toml(text: &str, file: &str) -> Result<Self, Findings> {
         let value = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = 1 + before.matches('\n').count();
+            let line = LineIndex::new(text).line(error.span().unwrap_or_default().start);
             let message = format!("not valid TOML: {}", error.message());
             Findings(vec![Finding::new(Place::line(file, line), message)])
         })?;
