@@ -1,5 +1,7 @@
 //! What each template computes, against its formula in float64.
 
+mod replaced;
+
 use std::{fs, path::Path};
 
 use hloom::{

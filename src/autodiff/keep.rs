@@ -1,5 +1,6 @@
+use std::collections::BTreeSet;
+
 use crate::{
-    autodiff::holds_float,
     base::Shape,
     hlo::{Attrs, CompId, Computation, Instr, InstrId, ModuleBuilder, Opcode},
 };
@@ -32,7 +33,7 @@ impl Keep {
         match self {
             Self::Nothing => false,
             Self::Dots => cost(module, instr) == Cost::Contraction,
-            Self::Everything => holds_float(&instr.shape) && cost(module, instr) != Cost::Layout,
+            Self::Everything => instr.shape.holds_float() && cost(module, instr) != Cost::Layout,
         }
     }
 }
@@ -115,8 +116,15 @@ pub fn forward_keeping(module: &ModuleBuilder, primal: CompId, kept: &[InstrId])
 
 /// Whether a computation, or one that it calls, holds a contraction.
 fn contracts(module: &ModuleBuilder, computation: CompId) -> bool {
-    module.get(computation).instrs.iter().any(|instr| match instr.opcode {
-        Opcode::Call => cost(module, instr) == Cost::Contraction,
-        opcode => matches!(opcode, Opcode::Dot | Opcode::While | Opcode::CustomCall),
-    })
+    let (mut seen, mut next) = (BTreeSet::from([computation]), vec![computation]);
+    while let Some(id) = next.pop() {
+        for instr in module.get(id).instrs {
+            match (instr.opcode, &instr.attrs) {
+                (Opcode::Call, &Attrs::Call(callee)) => next.extend(seen.insert(callee).then_some(callee)),
+                (Opcode::Call | Opcode::Dot | Opcode::While | Opcode::CustomCall, _) => return true,
+                _ => {}
+            }
+        }
+    }
+    false
 }

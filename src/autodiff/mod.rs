@@ -15,7 +15,7 @@ use std::cell::RefCell;
 pub use keep::{Keep, forward_keeping};
 
 use crate::{
-    base::{Findings, Shape},
+    base::{Findings, Place, Shape},
     hlo::{Attrs, Builder, CompId, Computation, Instr, InstrId, ModuleBuilder, Opcode, Value},
 };
 
@@ -23,12 +23,10 @@ use crate::{
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AutodiffError {
     /// The path from the parameters to the result goes through an operation without a rule.
-    #[error("`{computation}`: cannot differentiate `{instr}` ({opcode}): {why}")]
+    #[error("{place}: cannot differentiate {opcode}: {why}")]
     NoRule {
-        /// The computation.
-        computation: String,
         /// The instruction.
-        instr: String,
+        place: Place,
         /// What it does.
         opcode: Opcode,
         /// Why there is no rule.
@@ -77,13 +75,13 @@ pub fn backward(
     wrt: &[usize],
     keep: Keep,
 ) -> Result<Backward, AutodiffError> {
-    let primal = module.get(primal);
+    let (id, primal) = (primal, module.get(primal));
     let parameters = primal.parameters();
     let wrt: Vec<InstrId> = wrt.iter().map(|&number| parameters[number]).collect();
     let active = active(&primal, &wrt);
     let mut kept = Vec::new();
     let computation = module.try_define(&format!("{}.backward", primal.name), |b| {
-        let tape = Tape::new(b, &primal, keep);
+        let tape = Tape::new(b, id, &primal, keep);
         let cotangent = b.parameter("cotangent", primal.result().clone());
         let found = tape.pull_back(cotangent, &active)?;
         kept = tape.kept.into_inner();
@@ -101,16 +99,9 @@ fn active(primal: &Computation, wrt: &[InstrId]) -> Vec<bool> {
     let mut active = vec![false; primal.instrs.len()];
     for (id, instr) in primal.iter() {
         let reached = wrt.contains(&id) || instr.operands.iter().any(|operand| active[operand.index()]);
-        active[id.index()] = reached && holds_float(&instr.shape);
+        active[id.index()] = reached && instr.shape.holds_float();
     }
     active
-}
-
-fn holds_float(shape: &Shape) -> bool {
-    match shape {
-        Shape::Array(array) => array.dtype.is_float(),
-        Shape::Tuple(elements) => elements.iter().any(holds_float),
-    }
 }
 
 fn zeros<'b>(b: &'b Builder<'b>, shape: &Shape) -> Value<'b> {
@@ -138,18 +129,19 @@ fn sum<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
 struct Tape<'b> {
     b: &'b Builder<'b>,
     primal: &'b Computation,
+    primal_id: CompId,
     keep: Keep,
     values: RefCell<Vec<Option<Value<'b>>>>,
     kept: RefCell<Vec<InstrId>>,
 }
 
 impl<'b> Tape<'b> {
-    fn new(b: &'b Builder<'b>, primal: &'b Computation, keep: Keep) -> Self {
+    fn new(b: &'b Builder<'b>, primal_id: CompId, primal: &'b Computation, keep: Keep) -> Self {
         let mut values = vec![None; primal.instrs.len()];
         for id in primal.parameters() {
             values[id.index()] = Some(parameter_like(b, primal.instr(id)));
         }
-        Self { b, primal, keep, values: RefCell::new(values), kept: RefCell::default() }
+        Self { b, primal, primal_id, keep, values: RefCell::new(values), kept: RefCell::default() }
     }
 
     /// The primal value of `id`.
@@ -201,7 +193,7 @@ impl<'b> Tape<'b> {
             let parts = match rules::pull_back(&step)? {
                 rules::Vjp::Zero => continue,
                 rules::Vjp::Rule(parts) => parts,
-                rules::Vjp::None(why) => return Err(self.no_rule(instr, why)),
+                rules::Vjp::None(why) => return Err(self.no_rule(id, instr, why)),
             };
             for ((operand, part), wanted) in instr.operands.iter().zip(parts).zip(wanted) {
                 if let (Some(part), true) = (part, wanted) {
@@ -213,9 +205,9 @@ impl<'b> Tape<'b> {
         Ok(cotangents)
     }
 
-    fn no_rule(&self, instr: &Instr, why: &'static str) -> AutodiffError {
-        let computation = self.primal.name.clone();
-        AutodiffError::NoRule { computation, instr: instr.name.clone(), opcode: instr.opcode, why }
+    fn no_rule(&self, id: InstrId, instr: &Instr, why: &'static str) -> AutodiffError {
+        let place = self.b.module().place(self.primal_id, id);
+        AutodiffError::NoRule { place, opcode: instr.opcode, why }
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
+    text::Located,
 };
 use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape, Tag};
 
@@ -20,6 +21,7 @@ pub struct ModuleBuilder {
     computations: RefCell<Vec<Computation>>,
     gradients: RefCell<BTreeMap<CompId, CompId>>,
     derived: RefCell<BTreeMap<(CompId, Vec<usize>), CompId>>,
+    sources: RefCell<BTreeMap<CompId, (String, Vec<usize>)>>,
 }
 
 impl ModuleBuilder {
@@ -98,19 +100,33 @@ impl ModuleBuilder {
         self.push(Computation { name, instrs, root: InstrId::new(2) })
     }
 
-    /// Adds every computation of `module` and returns where its entry now stands.
-    pub fn import(&self, module: &Module) -> CompId {
+    /// Adds every computation that was read from `file` and returns where its entry now stands.
+    pub fn import(&self, located: &Located, file: &str) -> CompId {
+        let module = &located.module;
         let mut renamed: Vec<CompId> = Vec::with_capacity(module.computations.len());
-        for computation in &module.computations {
+        for (index, computation) in module.computations.iter().enumerate() {
             let mut copy = computation.clone();
             for instr in &mut copy.instrs {
                 let attrs = std::mem::replace(&mut instr.attrs, Attrs::Plain);
                 instr.attrs = attrs.with_called(|id| renamed[id.index()]);
             }
             let found = self.computations.borrow().iter().position(|c| *c == copy);
-            renamed.push(found.map_or_else(|| self.push(copy), CompId::new));
+            let id = found.map_or_else(|| self.push(copy), CompId::new);
+            let lines = || (file.to_owned(), located.lines(CompId::new(index)).to_vec());
+            self.sources.borrow_mut().entry(id).or_insert_with(lines);
+            renamed.push(id);
         }
         renamed[module.entry.index()]
+    }
+
+    /// The place of an instruction: its line of the file that its computation was read from, else its computation.
+    pub fn place(&self, computation: CompId, instr: InstrId) -> Place {
+        let sources = self.sources.borrow();
+        let source = sources.get(&computation);
+        let line = source.and_then(|(file, lines)| Some(Place::line(file, *lines.get(instr.index())?)));
+        let computations = self.computations.borrow();
+        let computation = &computations[computation.index()];
+        line.unwrap_or_else(|| Place::file(&computation.name)).at(&computation.instr(instr).name)
     }
 
     /// Says that `gradient` differentiates `primal`: it takes the arguments of `primal`, its result and the

@@ -6,6 +6,7 @@
 //! binary; a folder given by the user replaces them by name.
 
 mod fill;
+mod signature;
 
 use std::{
     cell::RefCell,
@@ -14,6 +15,7 @@ use std::{
 };
 
 pub use fill::Hole;
+use signature::Signature;
 
 use crate::{
     base::{Findings, nearest},
@@ -221,7 +223,7 @@ impl Templates {
 pub struct Loom<'m> {
     templates: &'m Templates,
     module: &'m ModuleBuilder,
-    woven: RefCell<HashMap<String, CompId>>,
+    woven: RefCell<HashMap<(String, String), CompId>>,
 }
 
 impl<'m> Loom<'m> {
@@ -240,11 +242,12 @@ impl<'m> Loom<'m> {
     /// # Errors
     /// If there is no such template, a hole stays open, or the filled text is not HLO.
     pub fn weave(&self, name: &str, holes: &[(&str, Hole)]) -> Result<CompId, TemplateError> {
-        let primal = self.weave_one(name, holes)?;
+        let primal = self.weave_one(name, holes, || Signature::of_template(name, holes))?;
         if self.module.gradient(primal).is_none()
             && let Some(gradient) = self.templates.gradient(name)
         {
-            self.module.set_gradient(primal, self.weave_one(&gradient, holes)?);
+            let signature = || Ok(Some(Signature::of(&self.module.get(primal)).gradient()));
+            self.module.set_gradient(primal, self.weave_one(&gradient, holes, signature)?);
         }
         Ok(primal)
     }
@@ -269,16 +272,28 @@ impl<'m> Loom<'m> {
         Ok(b.call(self.weave(name, holes)?, arguments).named(name))
     }
 
-    fn weave_one(&self, name: &str, holes: &[(&str, Hole)]) -> Result<CompId, TemplateError> {
+    /// The template `name`, which must have the signature that is asked for where it replaces one of ours.
+    fn weave_one(
+        &self,
+        name: &str,
+        holes: &[(&str, Hole)],
+        signature: impl FnOnce() -> Result<Option<Signature>, TemplateError>,
+    ) -> Result<CompId, TemplateError> {
         let source =
             self.templates.find(name).ok_or_else(|| TemplateError::Unknown { name: name.to_owned() })?;
         let filled = fill::fill(&source.text, &source.file, holes)?;
-        if let Some(&woven) = self.woven.borrow().get(&filled) {
+        let key = (name.to_owned(), filled);
+        if let Some(&woven) = self.woven.borrow().get(&key) {
             return Ok(woven);
         }
-        let module = text::parse(&filled, &source.file).map_err(TemplateError::Parse)?;
-        let entry = self.module.import(&module);
-        self.woven.borrow_mut().insert(filled, entry);
+        let located = text::parse_located(&key.1, &source.file).map_err(TemplateError::Parse)?;
+        if self.templates.replaced.contains_key(name)
+            && let Some(signature) = signature()?
+        {
+            signature.check(&located, &source.file)?;
+        }
+        let entry = self.module.import(&located, &source.file);
+        self.woven.borrow_mut().insert(key, entry);
         Ok(entry)
     }
 }

@@ -1,6 +1,6 @@
 use super::{MISMATCH, Vjp};
 use crate::{
-    autodiff::{AutodiffError, Keep, Step, backward, holds_float, zeros},
+    autodiff::{AutodiffError, Keep, Step, backward, zeros},
     base::Shape,
     hlo::{Attrs, Value},
 };
@@ -36,7 +36,7 @@ pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         let all = b.call(gradient, &arguments);
         let mut position = 0..;
         let part = |index| {
-            let at = holds_float(step.operand_shape(index)).then(|| position.next())??;
+            let at = step.operand_shape(index).holds_float().then(|| position.next())??;
             step.when_wanted(index, || all.get(at))
         };
         return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));

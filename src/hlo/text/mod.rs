@@ -10,8 +10,9 @@ mod sharding;
 mod value;
 mod word;
 
-pub use parse::parse;
+pub use parse::{parse, parse_located};
 pub use print::{print, print_module};
+pub use resolve::Located;
 pub(super) use word::is_name;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{
     attrs::{AttrReader, unset},
     cursor::{Cursor, Mistake},
     lex::{Kind, Spot},
-    resolve::{Parsed, ParsedComputation, resolve},
+    resolve::{Located, Parsed, ParsedComputation, resolve},
 };
 use crate::{
     base::{Findings, Memory, Shape, nearest},
@@ -24,6 +24,14 @@ use crate::{
 /// # Errors
 /// All mistakes of the grammar; if there are none, all of names and calls; if there are none, all of shapes.
 pub fn parse(source: &str, file: &str) -> Result<Module, Findings> {
+    parse_located(source, file).map(|located| located.module)
+}
+
+/// Reads one HLO module as [`parse`] does, and the line of each of its instructions.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_located(source: &str, file: &str) -> Result<Located, Findings> {
     let mut parser = Parser { cursor: Cursor::new(source), parsed: Parsed::default(), mistakes: Vec::new() };
     parser.module();
     let Parser { parsed, mistakes, .. } = parser;
@@ -34,7 +42,7 @@ pub fn parse(source: &str, file: &str) -> Result<Module, Findings> {
 }
 
 /// Reading stops after this many mistakes: what follows is rarely worth reading.
-const MOST_MISTAKES: usize = 100;
+pub(super) const MAX_MISTAKES: usize = 100;
 
 struct Parser<'a> {
     cursor: Cursor<'a>,
@@ -49,6 +57,32 @@ struct Scope<'a> {
     spots: Vec<Spot>,
     root: Option<InstrId>,
     names: HashMap<&'a str, Name>,
+}
+
+impl Scope<'_> {
+    /// Parameters whose numbers do not count up from zero, each once.
+    fn misnumbered(&self) -> Vec<Mistake> {
+        let parameters = self.instrs.iter().zip(&self.spots).filter_map(|(instr, &at)| match instr.attrs {
+            Attrs::Parameter(number) => Some((number, &instr.name, at)),
+            _ => None,
+        });
+        let parameters: Vec<_> = parameters.collect();
+        let count = parameters.len();
+        let mut taken: HashMap<usize, &str> = HashMap::new();
+        let mut mistakes = vec![];
+        for (number, name, at) in parameters {
+            let first = *taken.entry(number).or_insert(name);
+            let message = if number >= count {
+                format!("expected parameter numbers 0 to {}, found {number}", count - 1)
+            } else if first != name {
+                format!("parameter number {number} is already that of `{first}`")
+            } else {
+                continue;
+            };
+            mistakes.push(Mistake::new(at, message).on(name));
+        }
+        mistakes
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -76,7 +110,7 @@ impl<'a> Parser<'a> {
             self.mistakes.push(mistake);
             self.cursor.skip_line();
         }
-        while self.cursor.kind() != Kind::End && self.mistakes.len() < MOST_MISTAKES {
+        while self.cursor.kind() != Kind::End && self.mistakes.len() < MAX_MISTAKES {
             if let Err(mistake) = self.computation() {
                 self.mistakes.push(mistake);
                 self.cursor.skip_line();
@@ -165,8 +199,9 @@ impl<'a> Parser<'a> {
             self.cursor.shape()?;
         }
         self.cursor.expect('{')?;
+        let mistakes = self.mistakes.len();
         let mut scope = Scope::default();
-        while !self.cursor.accept('}') && self.mistakes.len() < MOST_MISTAKES {
+        while !self.cursor.accept('}') && self.mistakes.len() < MAX_MISTAKES {
             if self.cursor.kind() == Kind::End {
                 return Err(self.cursor.unexpected("`}`"));
             }
@@ -178,6 +213,9 @@ impl<'a> Parser<'a> {
         }
         if scope.instrs.is_empty() && self.mistakes.is_empty() {
             return Err(Mistake::new(at, "expected instructions, found none").on(name));
+        }
+        if self.mistakes.len() == mistakes {
+            self.mistakes.extend(scope.misnumbered());
         }
         let last = InstrId::new(scope.instrs.len().saturating_sub(1));
         let computation =

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{cursor::Mistake, lex::Spot};
+use super::{cursor::Mistake, lex::Spot, parse::MAX_MISTAKES};
 use crate::{
     base::{Shape, nearest},
     hlo::{Alias, CompId, Computation, Module, infer},
@@ -21,6 +21,27 @@ pub(super) struct Parsed<'a> {
     definitions: HashMap<CompId, ParsedComputation>,
     /// The definitions as they follow each other in the text.
     order: Vec<CompId>,
+}
+
+/// A module and the lines of the text that its instructions have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    /// The module.
+    pub module: Module,
+    /// Of each computation: its own line, then that of each instruction.
+    lines: Vec<(usize, Vec<usize>)>,
+}
+
+impl Located {
+    /// The line of a computation's name.
+    pub fn line_of(&self, computation: CompId) -> Option<usize> {
+        self.lines.get(computation.index()).map(|&(line, _)| line)
+    }
+
+    /// The line of each instruction of a computation.
+    pub fn lines(&self, computation: CompId) -> &[usize] {
+        self.lines.get(computation.index()).map_or(&[], |(_, lines)| lines)
+    }
 }
 
 /// A computation and where each of its instructions stands.
@@ -54,7 +75,7 @@ impl<'a> Parsed<'a> {
     }
 }
 
-pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
+pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
     let undefined = parsed
         .mentions
         .iter()
@@ -63,6 +84,7 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
     let names =
         || parsed.order.iter().filter_map(|id| parsed.mentions.get(id.index())).map(|&(name, _)| name);
     let undefined: Vec<Mistake> = undefined
+        .take(MAX_MISTAKES)
         .map(|(_, &(name, at))| {
             Mistake::new(at, format!("unknown computation: {name}")).meant(nearest(name, names()))
         })
@@ -77,9 +99,9 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
     let rename = |id: CompId| renamed.get(&id).copied().unwrap_or(id);
 
     let mut computations: Vec<Computation> = Vec::with_capacity(order.len());
-    let mut mistakes = Vec::new();
+    let (mut mistakes, mut lines) = (Vec::new(), Vec::with_capacity(order.len()));
     for id in &order {
-        let Some(ParsedComputation { mut computation, spots, .. }) = parsed.definitions.remove(id) else {
+        let Some(ParsedComputation { mut computation, at, spots }) = parsed.definitions.remove(id) else {
             continue;
         };
         for instr in &mut computation.instrs {
@@ -87,13 +109,16 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Module, Vec<Mistake>> {
             instr.attrs = attrs.with_called(rename);
         }
         check_shapes(&computation, &spots, &computations, &mut mistakes);
+        lines.push((at.line, spots.iter().map(|spot| spot.line).collect()));
         computations.push(computation);
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
     let Parsed { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
-    Ok(Module { name, computations, entry: rename(entry), aliases, host_parameters, frontend_attributes })
+    let entry = rename(entry);
+    let module = Module { name, computations, entry, aliases, host_parameters, frontend_attributes };
+    Ok(Located { module, lines })
 }
 
 fn check_shapes(
