@@ -9,8 +9,9 @@ use crate::{
     model::{Config, Linear},
 };
 
-/// Beyond any use; a larger number is a mistake that would only show as a failed allocation.
-const MOST_RANK: usize = 1 << 20;
+/// A rank that any layer may have; beyond it, a rank above the width of the layer is a mistake that would only show as a
+/// failed allocation.
+const MIN_LIMIT: usize = 1024;
 
 const LINEARS_ONLY: &str = "only the seven linears inside the layers can be adapted";
 
@@ -56,6 +57,7 @@ impl LoraSpec {
             check_keys("rank_pattern", &ranks, &chosen, &mut findings);
             check_keys("alpha_pattern", &alphas, &chosen, &mut findings);
         }
+        self.check_ranks(config, &ranks, &chosen, &mut findings);
         let mut layers = vec![[None; Linear::ALL.len()]; config.num_hidden_layers];
         for module in chosen {
             let rank = first_match(&ranks, &module.name).unwrap_or(self.rank);
@@ -69,13 +71,39 @@ impl LoraSpec {
     fn check_numbers(&self, findings: &mut Findings) {
         let rank = [("r".to_owned(), self.rank)];
         let ranks = self.rank_pattern.iter().map(|(key, rank)| (format!("rank_pattern.{key}"), *rank));
-        for (place, rank) in rank.into_iter().chain(ranks).filter(|(_, r)| !(1..=MOST_RANK).contains(r)) {
-            report(findings, &place, format!("expected a rank from 1 to {MOST_RANK}, found {rank}"));
+        for (place, _) in rank.into_iter().chain(ranks).filter(|&(_, rank)| rank == 0) {
+            report(findings, &place, "expected a rank of at least 1, found 0");
         }
         let alpha = [("lora_alpha".to_owned(), self.alpha)];
         let alphas = self.alpha_pattern.iter().map(|(key, alpha)| (format!("alpha_pattern.{key}"), *alpha));
         for (place, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0)) {
             report(findings, &place, format!("expected a number above 0, found {alpha}"));
+        }
+    }
+
+    /// Each rank must be of use to the widest of the linears that have it; the first that is not is named.
+    fn check_ranks(
+        &self,
+        config: &Config,
+        patterns: &[Key<'_, usize>],
+        chosen: &[&Module],
+        findings: &mut Findings,
+    ) {
+        let mut refused = BTreeSet::new();
+        for module in chosen {
+            let key = patterns.iter().find(|key| key.pattern.matches(&module.name));
+            let (field, rank) = match key {
+                Some(key) => (format!("rank_pattern.{}", key.text), key.value),
+                None => ("r".to_owned(), self.rank),
+            };
+            let (inputs, outputs) = module.linear.features(config);
+            let limit = inputs.max(outputs).max(MIN_LIMIT);
+            if rank > limit && refused.insert(field.clone()) {
+                let message = format!("expected a rank from 1 to {limit} for {}, found {rank}", module.name);
+                let full = inputs.min(outputs);
+                let hint = format!("a rank of {full} is the full rank of this layer, [{outputs}, {inputs}]");
+                findings.push(Finding::new(place(&field), message).with_hint(hint));
+            }
         }
     }
 
@@ -362,19 +390,49 @@ mod tests {
         let spec = LoraSpec {
             rank: 0,
             alpha: f64::NAN,
-            rank_pattern: patterns(&[("q_proj", 1 << 21)]),
+            rank_pattern: patterns(&[("q_proj", 0)]),
             alpha_pattern: patterns(&[("q_proj", -1.0)]),
             ..of_names(&["q_proj"])
         };
         refuse(
             &spec,
             &[
-                "`r`: expected a rank from 1 to 1048576, found 0",
-                "`rank_pattern.q_proj`: expected a rank from 1 to 1048576, found 2097152",
+                "`r`: expected a rank of at least 1, found 0",
+                "`rank_pattern.q_proj`: expected a rank of at least 1, found 0",
                 "`lora_alpha`: expected a number above 0, found NaN",
                 "`alpha_pattern.q_proj`: expected a number above 0, found -1",
             ],
         );
+    }
+
+    #[test]
+    fn a_rank_beyond_the_width_of_its_layer_is_refused() {
+        let hint = "hint: a rank of 32 is the full rank of this layer, [32, 64]";
+        let spec = LoraSpec {
+            rank: 1 << 20,
+            rank_pattern: patterns(&[("k_proj", 1 << 20), ("v_proj", 8)]),
+            ..of_names(&["q_proj", "k_proj", "v_proj"])
+        };
+        refuse(
+            &spec,
+            &[
+                "`r`: expected a rank from 1 to 1024 for model.layers.0.self_attn.q_proj, found 1048576\n  \
+                 hint: a rank of 64 is the full rank of this layer, [64, 64]",
+                &format!(
+                    "`rank_pattern.k_proj`: expected a rank from 1 to 1024 for model.layers.0.self_attn.k_proj, \
+                     found 1048576\n  {hint}"
+                ),
+            ],
+        );
+        // More than the full rank is of no use, but small.
+        let plan = LoraSpec { rank: 1024, ..of_names(&["k_proj"]) }.resolve(&tiny()).unwrap();
+        assert_eq!(plan.max_rank(Linear::Key), 1024);
+        // A default that no layer takes does not count.
+        let spec =
+            LoraSpec { rank: 1 << 20, rank_pattern: patterns(&[("k_proj", 4)]), ..of_names(&["k_proj"]) };
+        assert_eq!(spec.resolve(&tiny()).unwrap().max_rank(Linear::Key), 4);
+        let wide = Config { hidden_size: 8192, ..tiny() };
+        assert!(LoraSpec { rank: 8192, ..of_names(&["k_proj"]) }.resolve(&wide).is_ok());
     }
 
     #[test]
