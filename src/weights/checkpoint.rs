@@ -184,7 +184,7 @@ mod tests {
             lines,
             [
                 "DIR/model.safetensors: `a`: expected shape [3, 2], found [2, 3]",
-                "DIR/model.safetensors: `b`: expected element type f32, f16, bf16, Q8_0, Q4_0 or Q4_1, found s32",
+                "DIR/model.safetensors: `b`: expected element type f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q8_K, found s32",
                 "DIR: `c`: missing",
                 "DIR/model.safetensors: `extra`: no parameter of the model has this name",
             ]

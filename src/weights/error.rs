@@ -85,6 +85,16 @@ pub enum WeightsError {
         /// What works instead.
         hint: Option<&'static str>,
     },
+    /// A sound file stores something that is not supported.
+    #[error("{}: {problem}", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What was found and what was expected.
+        problem: String,
+        /// What works instead.
+        hint: &'static str,
+    },
     /// Weights convert to three types only.
     #[error("weights cannot be read as {0}: expected f32, bf16 or f16")]
     TargetType(DType),
@@ -111,6 +121,7 @@ impl WeightsError {
             }
             Self::Truncated { .. } => "download or copy the file again",
             Self::Setting { hint, .. } => (*hint)?,
+            Self::Unsupported { hint, .. } => hint,
             Self::Io { source, .. }
                 if matches!(
                     source.kind(),

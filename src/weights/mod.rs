@@ -28,5 +28,5 @@ pub use error::WeightsError;
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, Targets, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};
-pub use stored::StoredType;
+pub use stored::{Quantization, StoredType};
 pub use tensor::TensorInfo;

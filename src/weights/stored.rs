@@ -1,4 +1,8 @@
-//! How numbers lie in a file, and what they are as float32.
+//! Storage types of tensors in a file, and their conversion from and to float32.
+
+mod blocks;
+mod k_quants;
+mod quantization;
 
 use std::{fmt, ops::Range};
 
@@ -7,25 +11,20 @@ use half::{
     slice::{HalfBitsSliceExt, HalfFloatSliceExt},
 };
 
+pub use quantization::Quantization;
+
 use crate::base::DType;
 
-/// Elements of one block of every supported quantised type.
-pub(super) const BLOCK: usize = 32;
-
 /// The types that can be read, for errors.
-pub(super) const READABLE: &str = "f32, f16, bf16, Q8_0, Q4_0 or Q4_1";
+pub(super) const READABLE: &str = "f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q8_K";
 
 /// How the elements of a tensor are stored in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredType {
     /// One little-endian number after another.
     Plain(DType),
-    /// 32 four-bit integers with a float16 scale `d`: `d * (q - 8)`. Source of all three: `ggml-quants.c`.
-    Q4_0,
-    /// 32 four-bit integers with a float16 scale `d` and minimum `m`: `d * q + m`.
-    Q4_1,
-    /// 32 signed bytes with a float16 scale `d`: `d * q`.
-    Q8_0,
+    /// Blocks of integers with their scales.
+    Quantized(Quantization),
     /// A type that cannot be read, as the file names it.
     Other(String),
 }
@@ -35,7 +34,7 @@ impl StoredType {
     pub fn is_readable(&self) -> bool {
         match self {
             Self::Plain(dtype) => matches!(dtype, DType::F32 | DType::F16 | DType::BF16),
-            Self::Q4_0 | Self::Q4_1 | Self::Q8_0 => true,
+            Self::Quantized(_) => true,
             Self::Other(_) => false,
         }
     }
@@ -44,9 +43,7 @@ impl StoredType {
     pub(super) fn block(&self) -> Option<(usize, usize)> {
         match self {
             Self::Plain(dtype) => Some((1, dtype.bytes())),
-            Self::Q4_0 => Some((BLOCK, 2 + BLOCK / 2)),
-            Self::Q4_1 => Some((BLOCK, 4 + BLOCK / 2)),
-            Self::Q8_0 => Some((BLOCK, 2 + BLOCK)),
+            Self::Quantized(quantization) => Some(quantization.block()),
             Self::Other(_) => None,
         }
     }
@@ -66,9 +63,7 @@ impl StoredType {
             Self::Plain(dtype) => {
                 decode_plain(*dtype, &source[range.start * dtype.bytes()..range.end * dtype.bytes()], out)
             }
-            Self::Q4_0 => decode_blocks(source, range, out, q4_0),
-            Self::Q4_1 => decode_blocks(source, range, out, q4_1),
-            Self::Q8_0 => decode_blocks(source, range, out, q8_0),
+            Self::Quantized(quantization) => quantization.decode(source, range, out),
             Self::Other(name) => unreachable!("reading of {name} is refused beforehand"),
         }
     }
@@ -78,9 +73,7 @@ impl fmt::Display for StoredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(dtype) => dtype.fmt(f),
-            Self::Q4_0 => f.pad("Q4_0"),
-            Self::Q4_1 => f.pad("Q4_1"),
-            Self::Q8_0 => f.pad("Q8_0"),
+            Self::Quantized(quantization) => f.pad(quantization.name()),
             Self::Other(name) => f.pad(name),
         }
     }
@@ -133,50 +126,6 @@ fn decode_plain(dtype: DType, source: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Walks the blocks that `range` touches; the first and last may be used in part.
-fn decode_blocks<const BYTES: usize>(
-    source: &[u8],
-    range: Range<usize>,
-    out: &mut [f32],
-    block: fn(&[u8; BYTES]) -> [f32; BLOCK],
-) {
-    let (blocks, _) = source.as_chunks::<BYTES>();
-    let mut element = range.start;
-    let mut rest = out;
-    while element < range.end {
-        let values = block(&blocks[element / BLOCK]);
-        let first = element % BLOCK;
-        let n = (BLOCK - first).min(range.end - element);
-        let (now, later) = rest.split_at_mut(n);
-        now.copy_from_slice(&values[first..first + n]);
-        (element, rest) = (element + n, later);
-    }
-}
-
-fn scale(low: u8, high: u8) -> f32 {
-    f16::from_le_bytes([low, high]).to_f32()
-}
-
-/// The low halves of the 16 bytes are elements 0 to 15, the high halves 16 to 31.
-fn nibble(bytes: &[u8], i: usize) -> u8 {
-    if i < BLOCK / 2 { bytes[i] & 15 } else { bytes[i - BLOCK / 2] >> 4 }
-}
-
-fn q4_0(block: &[u8; 18]) -> [f32; BLOCK] {
-    let d = scale(block[0], block[1]);
-    std::array::from_fn(|i| d * (f32::from(nibble(&block[2..], i)) - 8.0))
-}
-
-fn q4_1(block: &[u8; 20]) -> [f32; BLOCK] {
-    let (d, m) = (scale(block[0], block[1]), scale(block[2], block[3]));
-    std::array::from_fn(|i| d * f32::from(nibble(&block[4..], i)) + m)
-}
-
-fn q8_0(block: &[u8; 34]) -> [f32; BLOCK] {
-    let d = scale(block[0], block[1]);
-    std::array::from_fn(|i| d * f32::from(block[2 + i].cast_signed()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,23 +139,6 @@ mod tests {
     /// Two and minus one in float16.
     const TWO: [u8; 2] = [0x00, 0x40];
     const MINUS_ONE: [u8; 2] = [0x00, 0xbc];
-
-    #[test]
-    fn quantised_blocks_give_the_values_worked_out_by_hand() {
-        let nibbles: Vec<u8> = (0..16).map(|i| i | (15 - i) << 4).collect();
-        let q4_0 = [&TWO[..], &nibbles].concat();
-        let q4_0 = [&q4_0[..], &q4_0].concat();
-        check(StoredType::Q4_0, &q4_0, 0..3, &[-16.0, -14.0, -12.0]);
-        check(StoredType::Q4_0, &q4_0, 15..18, &[14.0, 14.0, 12.0]);
-        check(StoredType::Q4_0, &q4_0, 31..34, &[-16.0, -16.0, -14.0]);
-        let q4_1 = [&TWO[..], &MINUS_ONE, &nibbles].concat();
-        check(StoredType::Q4_1, &q4_1, 0..2, &[-1.0, 1.0]);
-        check(StoredType::Q4_1, &q4_1, 15..17, &[29.0, 29.0]);
-        let bytes: Vec<u8> = (0..32).map(|i: i8| (i - 16).cast_unsigned()).collect();
-        let q8_0 = [&MINUS_ONE[..], &bytes].concat();
-        check(StoredType::Q8_0, &q8_0, 0..2, &[16.0, 15.0]);
-        check(StoredType::Q8_0, &q8_0, 30..32, &[-14.0, -15.0]);
-    }
 
     #[test]
     fn plain_numbers_decode() {

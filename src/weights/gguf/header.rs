@@ -4,17 +4,14 @@ use super::{
     super::{
         StoredType, TensorInfo, WeightsError,
         mapping::Mapping,
-        stored::READABLE,
         tensor::{MappedTensor, RowOrder},
     },
     cursor::{Cursor, Fault},
+    ggml_type,
     metadata::Metadata,
 };
-use crate::base::DType;
 
 pub(super) const MAGIC: &[u8] = b"GGUF";
-
-const VERSION: u32 = 3;
 
 /// `GGML_MAX_DIMS` of ggml.
 const MAX_DIMS: u32 = 4;
@@ -23,68 +20,113 @@ const MAX_DIMS: u32 = 4;
 const SMALLEST_PAIR: usize = 8 + 4 + 1;
 const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 
-/// Reads and checks the header of a mapped file: keys and names are unique and the tensors lie one behind the other,
-/// each at the next multiple of the alignment, all of them inside the file.
-pub(super) fn parse(file: &Arc<Mapping>) -> Result<(Metadata, BTreeMap<String, MappedTensor>), WeightsError> {
-    let path = file.path();
-    let Layout { metadata, tensors } = layout(path, file.bytes())?;
-    let mapped = |(info, bytes)| MappedTensor { info, file: file.clone(), bytes, rows: RowOrder::Same };
-    Ok((metadata, tensors.into_iter().map(|(name, tensor)| (name, mapped(tensor))).collect()))
-}
-
+/// A file's metadata, and its tensors as the header lists them.
 #[derive(Debug)]
-struct Layout {
-    metadata: Metadata,
-    tensors: BTreeMap<String, (TensorInfo, Range<usize>)>,
+pub(super) struct Header {
+    pub metadata: Metadata,
+    entries: Vec<Entry>,
+    /// Bytes of the header.
+    len: usize,
 }
 
-fn layout(path: &Path, bytes: &[u8]) -> Result<Layout, WeightsError> {
-    let located = |fault| match fault {
+impl Header {
+    /// Reads the header of a mapped file: metadata keys are unique and every value has its type.
+    pub fn read(file: &Mapping) -> Result<Self, WeightsError> {
+        Self::parse(file.path(), file.bytes())
+    }
+
+    /// Checks that the tensors follow one another, each at the next multiple of the alignment, all of them inside the
+    /// file, under unique names and of types that can be read.
+    pub fn tensors(self, file: &Arc<Mapping>) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
+        let tensors = self.layout(file.bytes().len())?;
+        let mapped = |(info, bytes)| MappedTensor { info, file: file.clone(), bytes, rows: RowOrder::Same };
+        Ok(tensors.into_iter().map(|(name, tensor)| (name, mapped(tensor))).collect())
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, WeightsError> {
+        let located = |fault| located(fault, path, bytes.len());
+        let mut cursor = Cursor::new(bytes);
+        check_version(path, &mut cursor).map_err(located)??;
+        let (n_tensors, metadata) = read_metadata(path, &mut cursor).map_err(located)?;
+        let mut entries = Vec::new();
+        for _ in 0..n_tensors {
+            entries.push(read_entry(&mut cursor).map_err(located)?);
+        }
+        Ok(Self { metadata, entries, len: cursor.position() })
+    }
+
+    fn layout(self, file_len: usize) -> Result<BTreeMap<String, (TensorInfo, Range<usize>)>, WeightsError> {
+        let Self { metadata, entries, len } = self;
+        let path = &metadata.path;
+        check_types(path, &entries)?;
+        let alignment = metadata.size("general.alignment")?.unwrap_or(32);
+        if !alignment.is_power_of_two() {
+            return Err(
+                metadata.wrong("general.alignment", format!("expected a power of two, found {alignment}"))
+            );
+        }
+        let start = len.next_multiple_of(alignment);
+        let mut tensors = BTreeMap::new();
+        let mut position = start;
+        for Entry { name, info, offset } in entries {
+            let wrong = |problem| WeightsError::Tensor { path: path.clone(), name: name.clone(), problem };
+            if offset != (position - start) as u64 {
+                return Err(wrong(format!("expected data at offset {}, found {offset}", position - start)));
+            }
+            let size = info.elements().and_then(|n| info.stored.bytes(n));
+            let end = size.and_then(|size| position.checked_add(size));
+            let Some((end, next)) = end.and_then(|end| Some((end, end.checked_next_multiple_of(alignment)?)))
+            else {
+                let TensorInfo { dims, stored } = &info;
+                return Err(wrong(format!("expected a size that fits in memory, found {stored} {dims:?}")));
+            };
+            if end > file_len {
+                return Err(located(Fault::Ends(end as u64), path, file_len));
+            }
+            if tensors.insert(name.clone(), (info, position..end)).is_some() {
+                return Err(wrong("named twice".to_owned()));
+            }
+            position = next;
+        }
+        Ok(tensors)
+    }
+}
+
+fn located(fault: Fault, path: &Path, file_len: usize) -> WeightsError {
+    match fault {
         Fault::Bad(problem) => WeightsError::Header { path: path.to_owned(), problem },
         Fault::Ends(expected) => {
-            WeightsError::Truncated { path: path.to_owned(), expected, found: bytes.len() as u64 }
+            WeightsError::Truncated { path: path.to_owned(), expected, found: file_len as u64 }
         }
-    };
-    let mut cursor = Cursor::new(bytes);
-    let (n_tensors, metadata) = read_metadata(path, &mut cursor).map_err(located)?;
-    let mut entries = Vec::new();
-    for _ in 0..n_tensors {
-        entries.push(read_entry(&mut cursor).map_err(located)?);
     }
-
-    let alignment = metadata.size("general.alignment")?.unwrap_or(32);
-    if !alignment.is_power_of_two() {
-        return Err(
-            metadata.wrong("general.alignment", format!("expected a power of two, found {alignment}"))
-        );
-    }
-    let start = cursor.position().next_multiple_of(alignment);
-    let mut tensors = BTreeMap::new();
-    let mut position = start;
-    for Entry { name, info, offset } in entries {
-        let wrong = |problem| WeightsError::Tensor { path: path.to_owned(), name: name.clone(), problem };
-        if offset != (position - start) as u64 {
-            return Err(wrong(format!("expected data at offset {}, found {offset}", position - start)));
-        }
-        let size = info.elements().and_then(|n| info.stored.bytes(n));
-        let end = size.and_then(|size| position.checked_add(size));
-        let Some((end, next)) = end.and_then(|end| Some((end, end.checked_next_multiple_of(alignment)?)))
-        else {
-            let TensorInfo { dims, stored } = &info;
-            return Err(wrong(format!("expected a size that fits in memory, found {stored} {dims:?}")));
-        };
-        if end > bytes.len() {
-            return Err(located(Fault::Ends(end as u64)));
-        }
-        if tensors.insert(name.clone(), (info, position..end)).is_some() {
-            return Err(wrong("named twice".to_owned()));
-        }
-        position = next;
-    }
-    Ok(Layout { metadata, tensors })
 }
 
-fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), Fault> {
+/// Names the types that cannot be read, each with the number of its tensors and the first of them.
+fn check_types(path: &Path, entries: &[Entry]) -> Result<(), WeightsError> {
+    let mut unreadable: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Entry { name, info, .. } in entries {
+        if let StoredType::Other(kind) = &info.stored {
+            unreadable.entry(kind).or_default().push(name);
+        }
+    }
+    if unreadable.is_empty() {
+        return Ok(());
+    }
+    let kind = |(kind, names): (&&str, &Vec<&str>)| match names[..] {
+        [name] => format!("{kind} of `{name}`"),
+        _ => format!("{kind} of {} tensors, the first of which is `{}`", names.len(), names[0]),
+    };
+    let kinds: Vec<String> = unreadable.iter().map(kind).collect();
+    Err(WeightsError::Unsupported {
+        path: path.to_owned(),
+        problem: format!("unsupported element type: {}", kinds.join("; ")),
+        hint: "use a file in F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q4_K_M or another of the types Q4_0 to Q8_K, or the \
+               model's Hugging Face folder",
+    })
+}
+
+/// Reads the magic and the version. Version 2 has the layout of version 3, which allowed big-endian files.
+fn check_version(path: &Path, cursor: &mut Cursor) -> Result<Result<(), WeightsError>, Fault> {
     let magic = cursor.u32()?.to_le_bytes();
     if magic != MAGIC {
         return Err(Fault::Bad(format!(
@@ -92,10 +134,23 @@ fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), 
             magic.escape_ascii().to_string()
         )));
     }
-    let version = cursor.u32()?;
-    if version != VERSION {
-        return Err(Fault::Bad(format!("expected GGUF version {VERSION}, found {version}")));
+    let unsupported =
+        |problem, hint| Ok(Err(WeightsError::Unsupported { path: path.to_owned(), problem, hint }));
+    match cursor.u32()? {
+        2 | 3 => Ok(Ok(())),
+        1 => unsupported(
+            "expected GGUF version 2 or 3, found 1".to_owned(),
+            "convert the model again with a recent llama.cpp, or use its Hugging Face folder",
+        ),
+        version @ (0x0200_0000 | 0x0300_0000) => unsupported(
+            format!("expected a little-endian file, found a big-endian one of version {}", version >> 24),
+            "convert it with gguf-convert-endian of the Python package gguf",
+        ),
+        version => Err(Fault::Bad(format!("expected GGUF version 2 or 3, found {version}"))),
     }
+}
+
+fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), Fault> {
     let n_tensors = cursor.count(SMALLEST_TENSOR)?;
     let n_pairs = cursor.count(SMALLEST_PAIR)?;
     let mut values = BTreeMap::new();
@@ -109,6 +164,7 @@ fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), 
     Ok((n_tensors, Metadata::new(path, values)))
 }
 
+#[derive(Debug)]
 struct Entry {
     name: String,
     info: TensorInfo,
@@ -132,9 +188,7 @@ fn read_entry(cursor: &mut Cursor) -> Result<Entry, Fault> {
     }
     // GGUF counts from the innermost dimension.
     dims.reverse();
-    let stored = stored_type(cursor.u32()?).map_err(|found| {
-        Fault::Bad(format!("tensor `{name}`: expected element type {READABLE}, found {found}"))
-    })?;
+    let stored = ggml_type::stored(cursor.u32()?);
     let (block, _) = stored.block().unwrap_or((1, 0));
     if dims.last().is_some_and(|row| !row.is_multiple_of(block)) {
         return Err(Fault::Bad(format!(
@@ -145,51 +199,12 @@ fn read_entry(cursor: &mut Cursor) -> Result<Entry, Fault> {
     Ok(Entry { name, info: TensorInfo { dims, stored }, offset })
 }
 
-/// `enum ggml_type`. The error is the name of a type that is not supported.
-fn stored_type(number: u32) -> Result<StoredType, String> {
-    let unsupported = match number {
-        0 => return Ok(StoredType::Plain(DType::F32)),
-        1 => return Ok(StoredType::Plain(DType::F16)),
-        2 => return Ok(StoredType::Q4_0),
-        3 => return Ok(StoredType::Q4_1),
-        8 => return Ok(StoredType::Q8_0),
-        30 => return Ok(StoredType::Plain(DType::BF16)),
-        6 => "Q5_0",
-        7 => "Q5_1",
-        9 => "Q8_1",
-        10 => "Q2_K",
-        11 => "Q3_K",
-        12 => "Q4_K",
-        13 => "Q5_K",
-        14 => "Q6_K",
-        15 => "Q8_K",
-        16 => "IQ2_XXS",
-        17 => "IQ2_XS",
-        18 => "IQ3_XXS",
-        19 => "IQ1_S",
-        20 => "IQ4_NL",
-        21 => "IQ3_S",
-        22 => "IQ2_S",
-        23 => "IQ4_XS",
-        24 => "I8",
-        25 => "I16",
-        26 => "I32",
-        27 => "I64",
-        28 => "F64",
-        29 => "IQ1_M",
-        34 => "TQ1_0",
-        35 => "TQ2_0",
-        39 => "MXFP4",
-        _ => return Err(format!("type number {number}")),
-    };
-    Err(unsupported.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::{super::fixture::Fixture, *};
+    use crate::weights::Quantization;
 
     fn fixture() -> Fixture {
         Fixture::new()
@@ -200,17 +215,23 @@ mod tests {
             .raw("b.weight", &[2, 32], 8, &[0; 68])
     }
 
+    fn layout(bytes: &[u8]) -> Result<BTreeMap<String, (TensorInfo, Range<usize>)>, WeightsError> {
+        Header::parse(Path::new("m.gguf"), bytes)?.layout(bytes.len())
+    }
+
     fn check(bytes: &[u8], expect: &str) {
-        assert_eq!(layout(Path::new("m.gguf"), bytes).unwrap_err().to_string(), expect);
+        assert_eq!(layout(bytes).unwrap_err().to_string(), expect);
     }
 
     #[test]
     fn a_header_gives_sizes_outermost_first() {
-        let layout = layout(Path::new("m.gguf"), &fixture().bytes()).unwrap();
-        let (info, _) = &layout.tensors["b.weight"];
-        assert_eq!(*info, TensorInfo { dims: vec![2, 32], stored: StoredType::Q8_0 });
-        assert_eq!(layout.metadata.float("llama.rope.freq_base").unwrap(), Some(10000.0));
-        assert_eq!(layout.metadata.texts("tokenizer.ggml.tokens").unwrap(), Some(vec!["a", "b"]));
+        let bytes = fixture().bytes();
+        let header = Header::parse(Path::new("m.gguf"), &bytes).unwrap();
+        assert_eq!(header.metadata.float("llama.rope.freq_base").unwrap(), Some(10000.0));
+        assert_eq!(header.metadata.texts("tokenizer.ggml.tokens").unwrap(), Some(vec!["a", "b"]));
+        let (info, _) = &header.layout(bytes.len()).unwrap()["b.weight"];
+        let stored = StoredType::Quantized(Quantization::Q8_0);
+        assert_eq!(*info, TensorInfo { dims: vec![2, 32], stored });
     }
 
     #[test]
@@ -221,15 +242,10 @@ mod tests {
             &format!("m.gguf is cut short: expected {} bytes, found {}", good.len(), good.len() - 1),
         );
         check(b"GGML\x03\0\0\0", "malformed header in m.gguf: expected the letters GGUF, found \"GGML\"");
-        check(b"GGUF\x01\0\0\0", "malformed header in m.gguf: expected GGUF version 3, found 1");
+        check(b"GGUF\x04\0\0\0", "malformed header in m.gguf: expected GGUF version 2 or 3, found 4");
         let mut many = good.clone();
         many[8..16].fill(0xff);
         check(&many, &format!("m.gguf is cut short: expected {} bytes, found {}", u64::MAX, good.len()));
-        check(
-            &Fixture::new().raw("w", &[256], 12, &[]).bytes(),
-            "malformed header in m.gguf: tensor `w`: expected element type f32, f16, bf16, Q8_0, Q4_0 or Q4_1, \
-             found Q4_K",
-        );
         check(
             &Fixture::new().raw("w", &[2, 33], 8, &[]).bytes(),
             "malformed header in m.gguf: tensor `w`: expected rows of whole Q8_0 blocks, found [2, 33]",
@@ -252,17 +268,49 @@ mod tests {
         );
     }
 
+    #[test]
+    fn version_2_is_read_as_version_3_and_others_are_named() {
+        let with_version = |version: [u8; 4]| {
+            let mut bytes = fixture().bytes();
+            bytes[4..8].copy_from_slice(&version);
+            bytes
+        };
+        assert_eq!(layout(&with_version([2, 0, 0, 0])).unwrap(), layout(&fixture().bytes()).unwrap());
+        check(&with_version([1, 0, 0, 0]), "m.gguf: expected GGUF version 2 or 3, found 1");
+        let big_endian = with_version([0, 0, 0, 3]);
+        check(&big_endian, "m.gguf: expected a little-endian file, found a big-endian one of version 3");
+        let hint = "convert it with gguf-convert-endian of the Python package gguf";
+        assert_eq!(layout(&big_endian).unwrap_err().hint().as_deref(), Some(hint));
+    }
+
+    #[test]
+    fn types_that_cannot_be_read_are_named_together() {
+        let tensors = Fixture::new()
+            .raw("blk.0.ffn_up.weight", &[256], 23, &[])
+            .raw("blk.1.ffn_up.weight", &[256], 23, &[])
+            .raw("output.weight", &[256], 18, &[])
+            .raw("token_embd.weight", &[256], 12, &[])
+            .raw("x.weight", &[5], 99, &[]);
+        check(
+            &tensors.bytes(),
+            "m.gguf: unsupported element type: IQ3_XXS of `output.weight`; IQ4_XS of 2 tensors, the first of which is \
+             `blk.0.ffn_up.weight`; type 99 of `x.weight`",
+        );
+        let hint = "use a file in F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q4_K_M or another of the types Q4_0 to Q8_K, or the \
+                    model's Hugging Face folder";
+        assert_eq!(layout(&tensors.bytes()).unwrap_err().hint().as_deref(), Some(hint));
+    }
+
     proptest! {
         #[test]
         fn random_cut_and_mutated_headers_never_panic(at in 0usize..1000, bytes: [u8; 4], noise: Vec<u8>) {
-            let path = Path::new("m.gguf");
-            let _ = layout(path, &noise);
-            let _ = layout(path, &[b"GGUF\x03\0\0\0", &noise[..]].concat());
+            let _ = layout(&noise);
+            let _ = layout(&[b"GGUF\x03\0\0\0", &noise[..]].concat());
             let mut mutated = fixture().bytes();
             let at = at % (mutated.len() - 4);
-            prop_assert!(layout(path, &mutated[..at]).is_err());
+            prop_assert!(layout(&mutated[..at]).is_err());
             mutated[at..at + 4].copy_from_slice(&bytes);
-            let _ = layout(path, &mutated);
+            let _ = layout(&mutated);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
         TensorInfo, WeightsError,
         tensor::{MappedTensor, RowOrder},
     },
+    end_tokens,
     metadata::{Entry, Metadata},
     rope,
 };
@@ -42,17 +43,12 @@ const UNSUPPORTED: &[&str] = &[
     "llama.logit_scale",
 ];
 
-/// Refuses what is not a whole, plain Llama.
+/// Refuses what is not a plain Llama.
 pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError> {
     let key = "general.architecture";
     let architecture = metadata.required(key, metadata.text(key)?)?;
     if architecture != "llama" {
         return Err(metadata.wrong(key, format!("expected llama, found {architecture}")));
-    }
-    if let Some(n_files @ 2..) = metadata.size("split.count")? {
-        return Err(
-            metadata.wrong("split.count", format!("expected a whole model, found one of {n_files} files"))
-        );
     }
     let set = |key: &&&str| {
         !matches!(metadata.values.get(**key), None | Some(Entry::Integer(0) | Entry::Float(0.0)))
@@ -165,7 +161,7 @@ pub(super) fn config(metadata: &Metadata, tensors: &Tensors) -> Result<Value, We
         "attention_bias": tensors.contains_key("blk.0.attn_q.bias"),
         "mlp_bias": tensors.contains_key("blk.0.ffn_gate.bias"),
         "bos_token_id": id("tokenizer.ggml.bos_token_id")?,
-        "eos_token_id": id("tokenizer.ggml.eos_token_id")?,
+        "eos_token_id": end_tokens::ids(metadata)?,
         "pad_token_id": id("tokenizer.ggml.padding_token_id")?,
     }))
 }

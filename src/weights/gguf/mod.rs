@@ -4,8 +4,11 @@
 mod header;
 
 mod cursor;
+mod ggml_type;
 mod metadata;
+mod split;
 
+mod end_tokens;
 mod llama;
 mod rope;
 
@@ -18,12 +21,13 @@ mod tests;
 
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
+use header::Header;
 use metadata::Metadata;
 use serde_json::Value;
 
 use super::{WeightsError, mapping::Mapping, tensor::MappedTensor};
 
-/// A mapped GGUF file of a Llama, its header checked.
+/// The mapped GGUF file or files of a Llama, their headers checked.
 #[derive(Clone, Debug)]
 pub(super) struct Gguf {
     metadata: Metadata,
@@ -40,10 +44,29 @@ impl Gguf {
         Ok(magic == header::MAGIC)
     }
 
+    /// Opens a file and, where it is a part of a model, the other parts.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
-        let file = Arc::new(Mapping::open(path)?);
-        let (metadata, tensors) = header::parse(&file)?;
-        llama::check_architecture(&metadata)?;
+        let given = Header::read(&Mapping::open(path)?)?;
+        let paths = split::paths(&given.metadata)?;
+        let mut first = None;
+        let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
+        for (index, path) in paths.iter().enumerate() {
+            let file = Arc::new(Mapping::open(path)?);
+            let header = Header::read(&file)?;
+            split::check_part(&header.metadata, index, paths.len())?;
+            if first.is_none() {
+                llama::check_architecture(&header.metadata)?;
+                first = Some(header.metadata.clone());
+            }
+            for (name, tensor) in header.tensors(&file)? {
+                if let Some(other) = tensors.get(&name) {
+                    return Err(split::twice(path, &name, other.path()));
+                }
+                tensors.insert(name, tensor);
+            }
+        }
+        let metadata = first.unwrap_or(given.metadata);
+        split::check_tensors(&metadata, tensors.len())?;
         Ok(Self { metadata, tensors })
     }
 

@@ -100,10 +100,60 @@ fn the_config_is_hugging_faces() {
         "attention_bias": false,
         "mlp_bias": true,
         "bos_token_id": 0,
-        "eos_token_id": 1,
+        "eos_token_id": [1],
         "pad_token_id": null,
     });
     assert_eq!(config, expect);
+}
+
+#[test]
+fn a_generation_ends_where_llama_cpp_ends_it() {
+    let check = |fixture: Fixture, expect: &[usize]| {
+        let tokens = ["<s>", "</s>", "a", "<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|end", "b"];
+        let fixture = fixture.texts("tokenizer.ggml.tokens", &tokens);
+        assert_eq!(open(&fixture, ModelFiles::config).unwrap()["eos_token_id"], json!(expect));
+    };
+    check(llama(), &[1, 3, 4, 5]);
+    check(llama().u32("tokenizer.ggml.eos_token_id", 3), &[3, 1, 4, 5]);
+    let named = llama().u32("tokenizer.ggml.eos_token_id", 3).u32("tokenizer.ggml.eot_token_id", 7);
+    check(named, &[3, 7, 1, 4, 5]);
+}
+
+#[test]
+fn a_split_model_is_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, fixture: Fixture| fs::write(folder.path().join(name), fixture.bytes()).unwrap();
+    let part = |fixture: Fixture, number: u32, of: u32| {
+        fixture.u32("split.no", number).u32("split.count", of).u32("split.tensors.count", 4)
+    };
+    let open = |name: &str| {
+        let opened = Checkpoint::open(&folder.path().join(name));
+        let prefix = format!("{}/", folder.path().display());
+        opened.map_err(|error| error.to_string().replace(&prefix, ""))
+    };
+    write("m-00001-of-00002.gguf", part(llama(), 0, 2));
+    let missing = "m-00001-of-00002.gguf: `split.count`: expected 2 parts, found none under the name m-00002-of-00002.gguf";
+    assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), missing);
+    let second = || part(Fixture::new(), 1, 2).f32s("output_norm.weight", &[2], &[5.0, 6.0]);
+    write("m-00002-of-00002.gguf", second());
+    for name in ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"] {
+        let checkpoint = open(name).unwrap();
+        assert_eq!(checkpoint.literal("model.norm.weight", DType::F32).unwrap().to_f64s(), [5.0, 6.0]);
+        assert_eq!(checkpoint.names().count(), 4);
+    }
+    write("renamed.gguf", second());
+    let renamed = "renamed.gguf: `split.count`: expected a file name that ends in -00001-of-00002.gguf, found renamed.gguf";
+    assert_eq!(open("renamed.gguf").unwrap_err(), renamed);
+    write("m-00002-of-00002.gguf", part(Fixture::new(), 0, 2));
+    let wrong = "m-00002-of-00002.gguf: `split.no`: expected 1, as the file name says, found 0";
+    assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), wrong);
+    write("m-00002-of-00002.gguf", part(Fixture::new(), 1, 2));
+    let few = "m-00001-of-00002.gguf: `split.tensors.count`: expected 4 tensors in all parts, found 3";
+    assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), few);
+    let rows: Vec<f32> = (0..8).map(|i| i as f32).collect();
+    write("m-00002-of-00002.gguf", part(Fixture::new(), 1, 2).f32s("blk.0.attn_v.weight", &[4, 2], &rows));
+    let twice = "m-00002-of-00002.gguf: tensor `blk.0.attn_v.weight`: also in m-00001-of-00002.gguf";
+    assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), twice);
 }
 
 #[test]
@@ -176,10 +226,6 @@ fn what_is_no_plain_llama_is_refused() {
     let named = |name| Fixture::new().text("general.architecture", name);
     check(Fixture::new(), "m.gguf: `general.architecture`: missing");
     check(named("qwen2"), "m.gguf: `general.architecture`: expected llama, found qwen2");
-    check(
-        named("llama").u32("split.count", 3),
-        "m.gguf: `split.count`: expected a whole model, found one of 3 files",
-    );
     check(
         named("llama").u32("llama.expert_count", 8),
         "m.gguf: `llama.expert_count`: not a plain Llama: this setting is not supported",

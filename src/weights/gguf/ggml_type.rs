@@ -1,0 +1,52 @@
+use super::super::{Quantization, StoredType};
+use crate::base::DType;
+
+/// The type that `enum ggml_type` of `ggml.h` gives this number.
+pub(super) fn stored(number: u32) -> StoredType {
+    let unreadable = match number {
+        0 => return StoredType::Plain(DType::F32),
+        1 => return StoredType::Plain(DType::F16),
+        30 => return StoredType::Plain(DType::BF16),
+        2 => return StoredType::Quantized(Quantization::Q4_0),
+        3 => return StoredType::Quantized(Quantization::Q4_1),
+        6 => return StoredType::Quantized(Quantization::Q5_0),
+        7 => return StoredType::Quantized(Quantization::Q5_1),
+        8 => return StoredType::Quantized(Quantization::Q8_0),
+        10 => return StoredType::Quantized(Quantization::Q2K),
+        11 => return StoredType::Quantized(Quantization::Q3K),
+        12 => return StoredType::Quantized(Quantization::Q4K),
+        13 => return StoredType::Quantized(Quantization::Q5K),
+        14 => return StoredType::Quantized(Quantization::Q6K),
+        15 => return StoredType::Quantized(Quantization::Q8K),
+        4 => "Q4_2",
+        5 => "Q4_3",
+        9 => "Q8_1",
+        16 => "IQ2_XXS",
+        17 => "IQ2_XS",
+        18 => "IQ3_XXS",
+        19 => "IQ1_S",
+        20 => "IQ4_NL",
+        21 => "IQ3_S",
+        22 => "IQ2_S",
+        23 => "IQ4_XS",
+        24 => "I8",
+        25 => "I16",
+        26 => "I32",
+        27 => "I64",
+        28 => "F64",
+        29 => "IQ1_M",
+        31 => "Q4_0_4_4",
+        32 => "Q4_0_4_8",
+        33 => "Q4_0_8_8",
+        34 => "TQ1_0",
+        35 => "TQ2_0",
+        36 => "IQ4_NL_4_4",
+        37 => "IQ4_NL_4_8",
+        38 => "IQ4_NL_8_8",
+        39 => "MXFP4",
+        40 => "NVFP4",
+        41 => "Q1_0",
+        _ => return StoredType::Other(format!("type {number}")),
+    };
+    StoredType::Other(unreadable.to_owned())
+}
