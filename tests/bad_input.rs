@@ -8,5 +8,6 @@ mod mesh;
 mod model;
 mod output;
 mod parity;
+mod plugins;
 mod settings;
 mod store;

@@ -1,8 +1,6 @@
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -12,6 +10,7 @@ use super::{
     progress::Reporter,
     resources::{Resources, templates},
     settings::{MethodArgs, OptimizerArgs, Settings},
+    start::{Starter, child_program, duration},
     verdict::Outcome,
     words::Word,
     workload::{OwnedWorkload, WorkloadArgs, load_mesh},
@@ -81,7 +80,7 @@ impl Compile {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         check_out_folder(&self.out)?;
         bundle::claim(&self.out)?;
-        let timeout = self.timeout.map(seconds).transpose()?;
+        let timeout = self.timeout.map(duration).transpose()?;
         let loaded = self.mesh.as_deref().map(load_mesh).transpose()?;
         let mesh_text = loaded.as_ref().map(|loaded| loaded.config.to_string());
         let devices = self.devices(loaded)?;
@@ -109,13 +108,8 @@ impl Compile {
             resources: Resources::new(&env.store, network),
             store: env.store.clone(),
             plugin: self.plugin.clone(),
-            child: ChildProgram {
-                program: env.program.clone(),
-                args: vec![OsString::from("compile-child")],
-                environment: vec![],
-                timeout,
-                scratch: std::env::temp_dir(),
-            },
+            child: child_program(env, timeout),
+            starter: Starter::new(env, self.timeout)?,
             program: &program,
             module: &module,
             mesh: mesh.as_ref(),
@@ -227,6 +221,7 @@ struct Compiler<'a> {
     store: PathBuf,
     plugin: Option<PathBuf>,
     child: ChildProgram,
+    starter: Starter,
     program: &'a StepProgram,
     module: &'a [u8],
     mesh: Option<&'a Plan>,
@@ -240,6 +235,9 @@ impl Compiler<'_> {
         reporter: &mut Reporter<'_>,
     ) -> Result<Outcome, TrainError> {
         let plugin = self.resources.plugin_file(target, self.plugin.as_deref(), reporter)?;
+        if target.device().is_none() {
+            self.starter.check(&plugin, target)?;
+        }
         reporter.phase(&format!("compiling for {target}"));
         let record = plugin_record(&plugin, target, &self.store)?;
         let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
@@ -333,10 +331,4 @@ pub fn file_sha256(path: &Path) -> Result<String, TrainError> {
     let bytes =
         fs::read(path).map_err(|source| TrainError::Io { action: "read", path: path.to_owned(), source })?;
     Ok(sha256(&bytes))
-}
-
-fn seconds(found: f64) -> Result<Duration, Failure> {
-    let duration = Duration::try_from_secs_f64(found).ok().filter(|duration| !duration.is_zero());
-    let problem = || format!("expected a number of seconds above zero, found: {found}");
-    duration.ok_or_else(|| wrong("--timeout", problem(), "for example `--timeout 600`"))
 }

@@ -62,6 +62,7 @@ impl Generate {
         let Self { model, adapter, prompt, raw, max_new_tokens, seq, dtype, device, output } = self;
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
+        let starter = device.starter(env)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
@@ -85,7 +86,7 @@ impl Generate {
         let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
         // A single sequence is not split, whatever the mesh does with batches.
         let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;
-        let plugin = device.plugin(&devices, &resources, &mut reporter)?;
+        let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
         let spec = StepSpec {
             workload,
             method: Method::for_length(seq),

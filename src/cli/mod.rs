@@ -37,6 +37,8 @@ mod mesh;
 
 mod plugin;
 
+mod start;
+
 use std::{
     ffi::OsString,
     io::{self, Write},
@@ -69,7 +71,7 @@ enum Command {
     Generate(generate::Generate),
     /// Compile a step for devices that need not be there, and carry the result to where they are
     Compile(Box<compile::Compile>),
-    /// Compiles what the request in a folder asks for
+    /// Does what the request in a folder asks for, for a parent at the other end of standard input
     #[command(hide = true)]
     CompileChild {
         /// The folder
@@ -170,10 +172,7 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Compile(compile) => compile.run(env),
-        Command::CompileChild { folder } => {
-            crate::pjrt::child::serve(&folder)?;
-            Ok(Answer::Yes)
-        }
+        Command::CompileChild { folder } => start::serve(&folder),
         Command::Dump(dump) => dump.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),

@@ -55,10 +55,11 @@ impl Parity {
         };
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
+        let starter = device.starter(env)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
         let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
-        let plugin = device.plugin(&devices, &resources, &mut reporter)?;
+        let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
 
         reporter.phase("comparing");
         let dtype = dtype.map_or(DType::F32, |word| word.0);

@@ -7,12 +7,17 @@ use super::{
     progress::Reporter,
     render,
     resources::{Resources, known_package},
+    start::Starter,
     write_json, wrong,
 };
-use crate::pjrt::{
-    self, NamedValue,
-    store::{Network, PACKAGES, Package, Store},
-    targets::{DeviceSpec, devices},
+use crate::{
+    pjrt::{
+        NamedValue, PjrtError,
+        child::{Description, StartError},
+        store::{Network, PACKAGES, Package, Store},
+        targets::{DeviceSpec, devices},
+    },
+    train::TrainError,
 };
 
 /// The store of plugins.
@@ -37,6 +42,9 @@ pub enum Plugin {
         /// A package that is installed, or the file of a plugin
         #[arg(value_name = "NAME|PATH")]
         plugin: String,
+        /// Seconds that the plugin may take to start [default: 120]
+        #[arg(long, value_name = "S")]
+        timeout: Option<f64>,
         #[command(flatten)]
         output: Output,
     },
@@ -47,7 +55,7 @@ impl Plugin {
         match self {
             Self::List { output } => list(env, output)?,
             Self::Install { name, output } => install(&name, env, output)?,
-            Self::Info { plugin, output } => info(&plugin, env, output)?,
+            Self::Info { plugin, timeout, output } => info(&plugin, timeout, env, output)?,
         }
         Ok(Answer::Yes)
     }
@@ -100,23 +108,20 @@ fn object(package: &Package, path: Option<&Path>) -> Value {
     })
 }
 
-fn info(named: &str, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
+fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) -> Result<(), Failure> {
     let (path, platform) = find(named, env)?;
     let targets: Vec<&DeviceSpec> = devices()
         .iter()
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
     // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
-    let text = |(major, minor): (i32, i32)| Some(format!("{major}.{minor}"));
-    let loaded = match platform {
-        // Once initialized, it would ask the cloud's metadata server which TPU this machine is part of.
-        Some("tpu") => pjrt::Plugin::peek_version(&path).map(|version| (text(version), Default::default())),
-        _ => pjrt::Plugin::load(&path)
-            .and_then(|plugin| Ok((text(plugin.api_version()), plugin.attributes()?))),
-    };
-    let (version, attributes, lacks) = match loaded {
-        Ok((version, attributes)) => (version, attributes, None),
-        Err(error @ pjrt::PjrtError::NoRocm { .. }) => (None, Default::default(), Some(error.to_string())),
+    let (version, attributes, lacks) = match Starter::new(env, timeout)?.describe(&path) {
+        Ok(Description { api_version: (major, minor), attributes }) => {
+            (Some(format!("{major}.{minor}")), attributes, None)
+        }
+        Err(TrainError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {
+            (None, Default::default(), Some(error.to_string()))
+        }
         Err(error) => return Err(error.into()),
     };
     if output.json {

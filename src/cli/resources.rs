@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{plan, progress::Reporter, words::Word};
+use super::{Env, plan, progress::Reporter, start::Starter, words::Word};
 use crate::{
     base::nearest,
     model::{Config, builtin_names},
@@ -38,6 +38,9 @@ pub struct DeviceArgs {
     /// The PJRT plugin to use, instead of the store's
     #[arg(long, value_name = "PATH")]
     plugin: Option<PathBuf>,
+    /// Seconds that the plugin may take to start [default: 120]
+    #[arg(long, value_name = "S")]
+    timeout: Option<f64>,
     /// Fetch nothing
     #[arg(long)]
     offline: bool,
@@ -55,6 +58,10 @@ impl DeviceArgs {
         templates(self.templates.as_deref(), Some(devices.target().platform()))
     }
 
+    pub fn starter(&self, env: &Env<'_>) -> Result<Starter, TrainError> {
+        Starter::new(env, self.timeout)
+    }
+
     pub fn resources(&self, store: &Path) -> Resources {
         Resources::new(store, if self.offline { Network::Offline } else { Network::Allowed })
     }
@@ -63,9 +70,10 @@ impl DeviceArgs {
         &self,
         devices: &Devices,
         resources: &Resources,
+        starter: &Starter,
         reporter: &mut Reporter<'_>,
     ) -> Result<Arc<Plugin>, TrainError> {
-        resources.plugin(devices.target(), self.plugin.as_deref(), reporter)
+        resources.plugin(devices.target(), self.plugin.as_deref(), starter, reporter)
     }
 }
 
@@ -107,9 +115,10 @@ impl Resources {
         &self,
         target: &Target,
         given: Option<&Path>,
+        starter: &Starter,
         reporter: &mut Reporter<'_>,
     ) -> Result<Arc<Plugin>, TrainError> {
-        Ok(Plugin::load(&self.plugin_file(target, given, reporter)?)?)
+        starter.load(&self.plugin_file(target, given, reporter)?, target)
     }
 
     /// The file of that plugin.

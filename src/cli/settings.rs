@@ -146,9 +146,16 @@ settings! {
         /// A step that `hloom compile` made: it brings its mesh, batch, adapters and optimizer
         #[arg(long, value_name = "DIR", help_heading = "Device")]
         bundle: PathBuf,
+        /// With --bundle, ignore its executables and compile its module
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Device")]
+        recompile: bool,
         /// The PJRT plugin to use, instead of the store's
         #[arg(long, value_name = "PATH", help_heading = "Device")]
         plugin: PathBuf,
+        /// Seconds that the plugin may take to start [default: 120]
+        #[arg(long, value_name = "S", help_heading = "Device")]
+        timeout: f64,
         /// Fetch nothing
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Device")]

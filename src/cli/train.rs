@@ -14,6 +14,7 @@ use super::{
     resources::{NamedModel, Resources, templates},
     run_file,
     settings::Settings,
+    start::Starter,
     write_json,
 };
 use crate::{
@@ -65,6 +66,7 @@ impl Train {
 
         let network = if settings.offline == Some(true) { Network::Offline } else { Network::Allowed };
         let resources = Resources::new(&env.store, network);
+        let starter = Starter::new(env, settings.timeout)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
         if let Some(bundle) = &bundle {
@@ -75,7 +77,8 @@ impl Train {
         config.dtype = compute_type.dtype;
         let lora = plan::resolve_lora(&config.lora, &model.config)?;
         let mesh = devices.plan(config.workload(&model.config, &lora))?;
-        let plugin = resources.plugin(devices.target(), settings.plugin.as_deref(), &mut reporter)?;
+        let plugin =
+            resources.plugin(devices.target(), settings.plugin.as_deref(), &starter, &mut reporter)?;
         config.base_model = Some(base);
         let executable = |bundle| bundled::executable(bundle, devices.target(), plugin.path());
         let executable = bundle.as_ref().map(executable).transpose()?.flatten();

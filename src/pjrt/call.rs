@@ -26,6 +26,15 @@ impl Table {
         Self(api)
     }
 
+    /// Where the version ends, which every table has.
+    pub const VERSION_END: usize = offset_of!(Api, Error_Destroy);
+
+    /// Bytes that the plugin announces.
+    pub fn size(&self) -> usize {
+        // SAFETY: the first field is the table's size.
+        unsafe { (*self.0.as_ptr()).struct_size }
+    }
+
     /// Major and minor version of the API that the plugin was built with.
     pub fn version(&self) -> (i32, i32) {
         // SAFETY: every table since the first version begins with its size and its version.
@@ -57,9 +66,7 @@ impl Table {
     /// The slot at `offset` holds a nullable function pointer of type `F`.
     unsafe fn slot<F>(&self, offset: usize) -> Option<F> {
         const { assert!(size_of::<Option<F>>() == size_of::<usize>()) };
-        // SAFETY: the size is the table's first field.
-        let table_size = unsafe { (*self.0.as_ptr()).struct_size };
-        if offset + size_of::<usize>() > table_size {
+        if offset + size_of::<usize>() > self.size() {
             return None;
         }
         // SAFETY: the slot ends inside the table, and the caller vouches for its type.

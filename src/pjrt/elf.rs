@@ -1,15 +1,15 @@
 //! What a shared library's file promises and what it asks of others.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use object::{
     Endianness,
-    elf::{DT_NEEDED, FileHeader64, PT_LOAD, SHT_DYNSYM, STB_WEAK},
+    elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64, SHT_DYNSYM, STB_WEAK},
     read::{
         ReadCache, ReadRef,
-        elf::{FileHeader, ProgramHeader, Sym},
+        elf::{FileHeader, Sym},
     },
 };
 
@@ -39,33 +39,10 @@ pub(super) struct Version {
 pub(super) struct Needs {
     /// Names of libraries, in the order in which the loader takes them.
     pub libraries: Vec<String>,
+    /// Folders in which the loader searches them first; `$ORIGIN` stands for the library's own.
+    pub folders: Vec<String>,
     /// Symbols that it does not define itself; those that may stay undefined are left out.
     pub imports: Vec<Import>,
-}
-
-/// Why the file cannot be a whole 64-bit shared library, if that can be seen. The loader maps what the headers
-/// promise and dies by a signal where the file ends before that, after an interrupted copy say.
-pub(super) fn flaw(path: &Path) -> io::Result<Option<String>> {
-    if cfg!(not(target_os = "linux")) {
-        return Ok(None);
-    }
-    let file = File::open(path)?;
-    // A folder can be opened too; the system's own words tell it from a file once it is read.
-    let _ = (&file).read(&mut [0])?;
-    let found = file.metadata()?.len();
-    let cache = ReadCache::new(file);
-    let segments = Header::parse(&cache)
-        .and_then(|header| Ok((header.endian()?, header.program_headers(header.endian()?, &cache)?)));
-    let Ok((endian, segments)) = segments else {
-        return Ok(Some("it is no 64-bit shared library".into()));
-    };
-    let loaded = segments.iter().filter(|segment| segment.p_type(endian) == PT_LOAD);
-    let end = loaded.map(|s| s.p_offset(endian).saturating_add(s.p_filesz(endian))).max();
-    Ok(match end {
-        Some(end) if end <= found => None,
-        Some(end) => Some(format!("it is cut short: expected at least {end} bytes, found {found}")),
-        None => Some("it has nothing to load".into()),
-    })
 }
 
 /// Reads what a library needs.
@@ -83,9 +60,17 @@ fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let dynamic = sections.dynamic_table(endian, data)?;
-    let mut libraries = Vec::new();
-    for entry in dynamic.iter().filter(|entry| entry.tag == DT_NEEDED) {
-        libraries.push(text(dynamic.string(entry)?));
+    let (mut libraries, mut folders) = (Vec::new(), Vec::new());
+    for entry in dynamic.iter() {
+        match entry.tag {
+            DT_NEEDED => libraries.push(text(dynamic.string(entry)?)),
+            // The reader has a limit for strings, which long paths exceed; they only help to explain errors.
+            DT_RPATH | DT_RUNPATH => {
+                let path = dynamic.string(entry).map(text).unwrap_or_default();
+                folders.extend(path.split(':').map(str::to_owned));
+            }
+            _ => {}
+        }
     }
     let symbols = sections.symbols(endian, data, SHT_DYNSYM)?;
     let versions = sections.versions(endian, data)?;
@@ -104,5 +89,5 @@ fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
             .and_then(|version| Some(Version { library: text(version.file()?), name: text(version.name()) }));
         imports.push(Import { symbol, version });
     }
-    Ok(Needs { libraries, imports })
+    Ok(Needs { libraries, folders, imports })
 }

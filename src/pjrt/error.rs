@@ -22,6 +22,46 @@ pub enum PjrtError {
         /// The loader's own text.
         reason: String,
     },
+    /// The file is no shared library, or one for another machine.
+    #[error("cannot load plugin: {}: expected {expected}, found {found}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format that this machine loads.
+        expected: String,
+        /// The file's format.
+        found: String,
+    },
+    /// The file ends before what its headers promise, after an interrupted copy for example.
+    #[error("cannot load plugin: {}: truncated file: expected at least {expected} bytes, found {found}", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// End of its last segment.
+        expected: u64,
+        /// Its size.
+        found: u64,
+    },
+    /// A library that the plugin links with, itself or through another library, is not installed.
+    #[error("cannot load plugin: {}: missing library {library}, which {} links with", path.display(), linking(needed_by))]
+    MissingLibrary {
+        /// The plugin's file.
+        path: PathBuf,
+        /// The name of the missing library.
+        library: String,
+        /// The file that links with it, where it was found.
+        needed_by: Option<PathBuf>,
+    },
+    /// No library defines a symbol that the plugin, or a library of it, uses.
+    #[error("cannot load plugin: {}: undefined symbol `{symbol}`, which {} uses", path.display(), library.display())]
+    UndefinedSymbol {
+        /// The plugin's file.
+        path: PathBuf,
+        /// The symbol, with its version after an `@`.
+        symbol: String,
+        /// The file that uses it.
+        library: PathBuf,
+    },
     /// The plugin for AMD GPUs where ROCm is not installed.
     #[error(
         "cannot find ROCm, which the plugin needs to run: {library} is neither in LD_LIBRARY_PATH nor in the system's \
@@ -39,6 +79,22 @@ pub enum PjrtError {
     NotAPlugin {
         /// The file.
         path: PathBuf,
+    },
+    /// The entry point gave no table of calls.
+    #[error("broken PJRT plugin, `GetPjrtApi` returned a null pointer: {}", path.display())]
+    NullTable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The table of calls is smaller than that of the oldest API in use.
+    #[error("expected a PJRT API table of at least {expected} bytes, found a `struct_size` of {found}: {}", path.display())]
+    ShortTable {
+        /// The file.
+        path: PathBuf,
+        /// Size of the table of API 0.81.
+        expected: usize,
+        /// The table's `struct_size`.
+        found: usize,
     },
     /// The plugin speaks a version of the C API that hloom does not.
     #[error("expected PJRT API 0.{LEAST_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
@@ -143,15 +199,40 @@ pub enum PjrtError {
 }
 
 impl PjrtError {
+    /// Whether the file that was named as a plugin is none that this program can use, as opposed to a plugin or a device
+    /// that fails.
+    pub fn is_wrong_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { .. }
+                | Self::Format { .. }
+                | Self::Truncated { .. }
+                | Self::NotAPlugin { .. }
+                | Self::Version { .. }
+        )
+    }
+
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Open { .. } | Self::NotAPlugin { .. } | Self::Version { .. } => {
+            Self::Open { .. }
+            | Self::Format { .. }
+            | Self::Truncated { .. }
+            | Self::NotAPlugin { .. }
+            | Self::NullTable { .. }
+            | Self::ShortTable { .. }
+            | Self::Version { .. } => {
                 Some("`hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works".into())
             }
-            Self::Load { .. } => Some(
-                "a plugin is a shared library for this system; if the loader misses another library, install \
-                 that one or put its folder in LD_LIBRARY_PATH"
+            Self::Load { .. } => {
+                Some("the plugin was probably built for another system: use a build for this one".into())
+            }
+            Self::MissingLibrary { library, .. } => {
+                Some(format!("install the package that has {library}, or put its folder in LD_LIBRARY_PATH"))
+            }
+            Self::UndefinedSymbol { .. } => Some(
+                "the plugin and a library that it links with probably have different versions: install matching ones, \
+                 or another build of the plugin"
                     .into(),
             ),
             Self::NoRocm { .. } => Some(
@@ -197,6 +278,11 @@ impl PjrtError {
             | Self::NoPartitions => None,
         }
     }
+}
+
+/// The file that links with a missing library, in an error.
+fn linking(file: &Option<PathBuf>) -> String {
+    file.as_ref().map_or("one of its libraries".into(), |file| file.display().to_string())
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -12,6 +12,10 @@ mod error;
 
 mod elf;
 
+mod library_file;
+
+mod loader;
+
 mod plugin;
 
 mod options;
@@ -31,6 +35,8 @@ mod topology;
 mod log;
 
 mod process;
+
+mod presence;
 
 mod cuda_toolkit;
 
@@ -56,4 +62,5 @@ pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
 pub use log::while_listening;
 pub use options::{CompileOptions, NamedValue, OptionValue, Program, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
+pub use presence::Presence;
 pub use topology::Topology;

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(not(unix))]
+use libloading::Library;
+#[cfg(unix)]
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
 use super::{
     call::Table,
-    elf,
     error::PjrtError,
+    library_file, loader,
     options::{self, NamedValue},
     sys::{self, Api, CStruct, LEAST_MINOR},
 };
@@ -26,34 +30,45 @@ pub struct Plugin {
 
 impl Plugin {
     /// Loads and initializes the plugin in the file `path`; a file that was loaded before is not loaded again.
-    /// The library is never unloaded, since plugins leave threads behind.
+    /// The library is never unloaded, since plugins leave threads behind. A plugin that was never loaded on this machine
+    /// may crash or hang here: [`child::start`](super::child::start) finds out in another process.
     ///
     /// # Errors
-    /// If the file is missing, no shared library, no plugin, of an API older than 0.81 or not 0.x, or if it
-    /// fails to initialize.
+    /// If the file is missing, no shared library for this machine or no plugin; if a library or a symbol that it needs is
+    /// missing; if its API is older than 0.81 or not 0.x; or if it fails to initialize.
     pub fn load(path: &Path) -> Result<Arc<Self>, PjrtError> {
-        let canonical =
-            path.canonicalize().map_err(|source| PjrtError::Open { path: path.to_owned(), source })?;
+        Self::load_in_steps(path, || {})
+    }
+
+    /// As [`Plugin::load`]; calls `before_initialize` between the two.
+    pub(super) fn load_in_steps(
+        path: &Path,
+        before_initialize: impl FnOnce(),
+    ) -> Result<Arc<Self>, PjrtError> {
+        let path = Self::check_file(path)?;
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plugin) = loaded.get(&canonical) {
+        if let Some(plugin) = loaded.get(&path) {
             return Ok(plugin.clone());
         }
-        let plugin = Arc::new(Self { table: open(&canonical)?, path: canonical.clone() });
+        let plugin = Arc::new(Self { table: open(&path)?, path: path.clone() });
         plugin.check_version()?;
+        before_initialize();
         // SAFETY: the arguments hold no pointer.
         unsafe { plugin.table.call(sys::PluginInitializeArgs::new()) }?;
-        tracing::debug!(path = %canonical.display(), version = ?plugin.api_version(), "loaded plugin");
-        loaded.insert(canonical, plugin.clone());
+        tracing::debug!(path = %path.display(), version = ?plugin.api_version(), "loaded plugin");
+        loaded.insert(path, plugin.clone());
         Ok(plugin)
     }
 
-    /// The version of the PJRT C API of a plugin's file, which is loaded and not initialized: a plugin may look for devices,
-    /// over the network even, when it is.
+    /// The canonical path of a file that may be a plugin; nothing is loaded.
     ///
     /// # Errors
-    /// If the file is missing, no shared library or no plugin.
-    pub fn peek_version(path: &Path) -> Result<(i32, i32), PjrtError> {
-        Ok(open(path)?.version())
+    /// If the file is missing, or no shared library for this machine.
+    pub(super) fn check_file(path: &Path) -> Result<PathBuf, PjrtError> {
+        let open = |source| PjrtError::Open { path: path.to_owned(), source };
+        let canonical = path.canonicalize().map_err(open)?;
+        library_file::check(&canonical)?;
+        Ok(canonical)
     }
 
     /// Major and minor version of the PJRT C API that the plugin was built with.
@@ -83,9 +98,16 @@ impl Plugin {
     }
 
     fn check_version(&self) -> Result<(), PjrtError> {
+        let path = || self.path.clone();
         match self.api_version() {
-            (0, minor) if minor >= LEAST_MINOR => Ok(()),
-            (major, minor) => Err(PjrtError::Version { path: self.path.clone(), major, minor }),
+            (0, minor) if minor >= LEAST_MINOR => {}
+            (major, minor) => return Err(PjrtError::Version { path: path(), major, minor }),
+        }
+        match self.table.size() {
+            found if found < size_of::<Api>() => {
+                Err(PjrtError::ShortTable { path: path(), expected: size_of::<Api>(), found })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -111,53 +133,43 @@ pub fn quiet_logs() {
 
 /// Loads the library and asks it for its table.
 fn open(path: &Path) -> Result<Table, PjrtError> {
-    let not_a_plugin = || PjrtError::NotAPlugin { path: path.to_owned() };
-    match elf::flaw(path) {
-        Ok(None) => {}
-        Ok(Some(reason)) => return Err(PjrtError::Load { path: path.to_owned(), reason }),
-        Err(source) => return Err(PjrtError::Open { path: path.to_owned(), source }),
-    }
-    let library = load_library(path).map_err(name_rocm)?;
+    let library = load_library(path).map_err(|reason| loader::explain(path, reason))?;
     // SAFETY: the C API defines the symbol's type.
     let get_api = unsafe { library.get::<unsafe extern "C" fn() -> *mut Api>(b"GetPjrtApi\0") }
-        .map_err(|_| not_a_plugin())?;
+        .map_err(|_| PjrtError::NotAPlugin { path: path.to_owned() })?;
     // SAFETY: as above.
-    let api = NonNull::new(unsafe { get_api() }).ok_or_else(not_a_plugin)?;
+    let api =
+        NonNull::new(unsafe { get_api() }).ok_or_else(|| PjrtError::NullTable { path: path.to_owned() })?;
     std::mem::forget(library);
-    // SAFETY: the first field is the table's size.
-    let size = unsafe { (*api.as_ptr()).struct_size };
-    if size < offset_of!(Api, Error_Destroy) {
-        return Err(not_a_plugin());
-    }
     // SAFETY: the plugin returned the table, and the library was leaked above.
-    Ok(unsafe { Table::new(api) })
+    let table = unsafe { Table::new(api) };
+    match table.size() {
+        found if found < Table::VERSION_END => {
+            Err(PjrtError::ShortTable { path: path.to_owned(), expected: size_of::<Api>(), found })
+        }
+        _ => Ok(table),
+    }
 }
 
 /// Loads a shared library, and what it needs, for the rest of the process.
 ///
 /// # Errors
-/// The loader's own.
-pub(super) fn keep_library(path: &Path) -> Result<(), PjrtError> {
+/// The loader's own text.
+pub(super) fn keep_library(path: &Path) -> Result<(), String> {
     std::mem::forget(load_library(path)?);
     Ok(())
 }
 
-/// The error for a machine without ROCm, if that is why the plugin does not load.
-fn name_rocm(error: PjrtError) -> PjrtError {
-    let PjrtError::Load { path, reason } = &error else { return error };
-    let Ok(needs) = elf::needs(path) else { return error };
-    let is_rocm = needs.libraries.iter().any(|library| library.starts_with("libamdhip64.so"));
-    let missing = needs.libraries.iter().find(|library| reason.starts_with(&format!("{library}: ")));
-    match missing {
-        Some(library) if is_rocm => PjrtError::NoRocm { path: path.clone(), library: library.clone() },
-        _ => error,
-    }
-}
-
-fn load_library(path: &Path) -> Result<libloading::Library, PjrtError> {
+/// Loads a shared library with all of its symbols: by default one that is missing would end the process when it is first
+/// called.
+fn load_library(path: &Path) -> Result<Library, String> {
+    #[cfg(unix)]
     // SAFETY: loading runs the library's initializers. The user chose the library to be run.
-    unsafe { libloading::Library::new(path) }
-        .map_err(|error| PjrtError::Load { path: path.to_owned(), reason: loader_text(&error) })
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    #[cfg(not(unix))]
+    // SAFETY: as above.
+    let library = unsafe { Library::new(path) };
+    library.map_err(|error| loader_text(&error))
 }
 
 /// The innermost text of a loader's error, which names the library and the reason.
@@ -184,5 +196,16 @@ mod tests {
         assert!(plugin(LEAST_MINOR).check_version().is_ok());
         let error = plugin(LEAST_MINOR - 1).check_version().unwrap_err();
         assert_eq!(error.to_string(), "expected PJRT API 0.81 or a later 0.x, found 0.80: /p.so");
+    }
+
+    #[test]
+    fn a_short_table_is_refused() {
+        let size = size_of::<Api>();
+        let plugin = Plugin { table: fake_table(size - 8, LEAST_MINOR), path: "/p.so".into() };
+        let expect = format!(
+            "expected a PJRT API table of at least {size} bytes, found a `struct_size` of {}: /p.so",
+            size - 8
+        );
+        assert_eq!(plugin.check_version().unwrap_err().to_string(), expect);
     }
 }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use super::{
     elf::{self, Needs},
     error::PjrtError,
-    plugin,
+    loader, plugin,
 };
 
 /// Libraries of these versions belong to the system; nothing can stand in for them.
@@ -32,8 +32,7 @@ pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError>
     loop {
         let reason = match plugin::keep_library(path) {
             Ok(()) => return Ok(made),
-            Err(PjrtError::Load { reason, .. }) => reason,
-            Err(error) => return Err(error),
+            Err(reason) => reason,
         };
         let needs = match &mut needs {
             Some(needs) => needs,
@@ -44,11 +43,12 @@ pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError>
         let missing = needs.libraries.iter().find(|name| reason.starts_with(&format!("{name}: ")));
         match missing {
             Some(name) if !made.contains(name) && !is_system(needs, name) => {
-                plugin::keep_library(&make(needs, name, folder)?)?;
+                let made_here = make(needs, name, folder)?;
+                plugin::keep_library(&made_here).map_err(|reason| loader::explain(&made_here, reason))?;
                 tracing::debug!(library = name, "loaded a stand-in");
                 made.push(name.clone());
             }
-            _ => return Err(PjrtError::Load { path: path.to_owned(), reason }),
+            _ => return Err(loader::explain(path, reason)),
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
     fn what_a_library_lacks_is_stood_in_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = orphan(folder.path());
-        let error = plugin::keep_library(&path).unwrap_err().to_string();
+        let error = plugin::keep_library(&path).unwrap_err();
         assert!(error.contains("libhloomfar.so.3: cannot open shared object file"), "{error}");
         let stand_ins = folder.path().join("stand-ins");
         fs::create_dir(&stand_ins).unwrap();
@@ -198,7 +198,7 @@ mod tests {
             version: Some(Version { library: library.into(), name: name.into() }),
         };
         let imports = vec![version("libc.so.6", "GLIBC_2.34"), version("libamdhip64.so.7", "hip_4.2")];
-        let needs = Needs { libraries: vec![], imports };
+        let needs = Needs { libraries: vec![], folders: vec![], imports };
         assert!(is_system(&needs, "libc.so.6") && !is_system(&needs, "libamdhip64.so.7"));
     }
 }

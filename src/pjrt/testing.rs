@@ -1,7 +1,8 @@
 //! What tests of this and other modules share: the two CPU plugins, from the user's own store.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use super::{
@@ -64,14 +65,43 @@ pub fn installed_package(key: &str) -> Option<PathBuf> {
     let store = store();
     let path = store.installed(package);
     if path.is_none() {
-        let required = env::var("HLOOM_REQUIRE").is_ok_and(|keys| keys.split(',').any(|name| name == key));
-        assert!(!required, "{key} is required here: run `hloom plugin install {key}`");
-        // The test harness swallows what the print macros write.
-        let skipped =
-            format!("SKIPPED a test that needs {key}: not in the store {}\n", store.root().display());
-        std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap_or_default();
+        assert!(!is_required(key), "{key} is required here: run `hloom plugin install {key}`");
+        skipped(&format!("{key}: not in the store {}", store.root().display()));
     }
     path
+}
+
+/// The shared library `name` in `folder`, compiled from C. Where there is no C compiler, the test that needs it is skipped,
+/// aloud, unless `HLOOM_REQUIRE` lists `cc`.
+///
+/// # Panics
+/// If the compiler fails, or is required and missing.
+pub fn c_library(folder: &Path, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+    let file = format!("{name}.c");
+    std::fs::write(folder.join(&file), source).unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new("cc");
+    command.current_dir(folder).args(["-shared", "-fPIC", "-w", "-o", name, &file]).args(options);
+    match command.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(folder.join(name))
+        }
+        Err(error) => {
+            assert!(!is_required("cc"), "cc is required here: {error}");
+            skipped(&format!("a C compiler: {error}"));
+            None
+        }
+    }
+}
+
+fn is_required(what: &str) -> bool {
+    env::var("HLOOM_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == what))
+}
+
+/// Says that a test is skipped, past the test harness, which swallows what the print macros write.
+fn skipped(needs: &str) {
+    let line = format!("SKIPPED a test that needs {needs}\n");
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap_or_default();
 }
 
 /// The library of a CPU plugin, installed where it is missing.

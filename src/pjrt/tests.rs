@@ -415,7 +415,10 @@ fn files_that_are_no_plugin_are_refused() {
     let text = text.canonicalize().unwrap();
     assert_eq!(
         load(&text).to_string(),
-        format!("cannot load plugin: {}: it is no 64-bit shared library", text.display())
+        format!(
+            "cannot load plugin: {}: expected a 64-bit little-endian ELF shared library for x86-64, found a text file",
+            text.display()
+        )
     );
     // A shared library that every process has mapped already.
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -433,6 +436,6 @@ fn a_cut_plugin_file_is_refused() {
     let mut head = std::io::Read::take(whole, 1 << 16);
     std::io::copy(&mut head, &mut std::fs::File::create(&cut).unwrap()).unwrap();
     let error = Plugin::load(&cut).unwrap_err().to_string();
-    assert!(error.contains("it is cut short: expected at least "), "{error}");
+    assert!(error.contains("truncated file: expected at least "), "{error}");
     assert!(error.ends_with(" bytes, found 65536"), "{error}");
 }

@@ -4,7 +4,11 @@ use crate::{
     base::Findings,
     data::DataError,
     mesh::Problems,
-    pjrt::{PjrtError, child::ChildError, store::StoreError},
+    pjrt::{
+        PjrtError,
+        child::{ChildError, StartError},
+        store::StoreError,
+    },
     runtime::{DevicesError, RuntimeError, bundle::BundleError},
     step::StepError,
     weights::WeightsError,
@@ -50,6 +54,9 @@ pub enum TrainError {
     /// The bundle is not right.
     #[error(transparent)]
     Bundle(#[from] BundleError),
+    /// A plugin could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// Nothing could be compiled.
     #[error("{target}: {source}")]
     Compile {
@@ -124,14 +131,13 @@ impl TrainError {
     pub fn class(&self) -> Class {
         match self {
             // A path that holds no plugin was given by the user; what a plugin then does was not.
-            Self::Runtime(RuntimeError::Pjrt(
-                PjrtError::Open { .. }
-                | PjrtError::Load { .. }
-                | PjrtError::NotAPlugin { .. }
-                | PjrtError::Version { .. },
-            )) => Class::Input,
+            Self::Runtime(RuntimeError::Pjrt(error)) | Self::Start(StartError::Plugin(error))
+                if error.is_wrong_file() =>
+            {
+                Class::Input
+            }
             Self::Runtime(RuntimeError::Weights(_)) => Class::Input,
-            Self::Runtime(_) | Self::Compile { .. } => Class::Device,
+            Self::Runtime(_) | Self::Start(_) | Self::Compile { .. } => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
             Self::Findings(_)
             | Self::Mesh(_)
@@ -156,6 +162,7 @@ impl TrainError {
             Self::Findings(_) | Self::Mesh(_) | Self::Io { .. } => None,
             Self::Target(error) => error.hint(),
             Self::Bundle(error) => error.hint(),
+            Self::Start(error) => error.hint(),
             Self::Compile { source, .. } => source.hint(),
             Self::Data(error) | Self::Tokenizer { source: error, .. } => error.hint(),
             Self::Checkpoint { .. } => {

@@ -1,12 +1,22 @@
 //! Plugins that are none.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use hloom::pjrt::testing::installed_package;
 
 use crate::support::world::World;
 
 const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works\n";
+
+/// What a plugin's file has to be on this machine.
+const LIBRARY: &str = if cfg!(target_arch = "aarch64") {
+    "a 64-bit little-endian ELF shared library for AArch64"
+} else {
+    "a 64-bit little-endian ELF shared library for x86-64"
+};
 
 /// Checks a file as the plugin of each command that takes one.
 #[track_caller]
@@ -35,9 +45,9 @@ fn files_that_are_no_plugins() {
     check(
         &world,
         "rows.jsonl",
-        "error: cannot load plugin: HERE/rows.jsonl: it is no 64-bit shared library\n\n\
-         hint: a plugin is a shared library for this system; if the loader misses another library, install that one \
-         or put its folder in LD_LIBRARY_PATH\n",
+        &format!(
+            "error: cannot load plugin: HERE/rows.jsonl: expected {LIBRARY}, found a text file\n{INSTALL}"
+        ),
     );
     check(
         &world,
@@ -63,6 +73,93 @@ fn a_library_that_is_no_plugin() {
         &world,
         "other.so",
         &format!("error: not a PJRT plugin, it exports no `GetPjrtApi`: HERE/other.so\n{INSTALL}"),
+    );
+}
+
+/// Checks a change of a library's header, which makes it one for another machine.
+#[track_caller]
+fn check_header(changes: &[(usize, u8)], found: &str) {
+    let world = World::new();
+    let mut bytes = fs::read(some_library()).unwrap();
+    changes.iter().for_each(|&(at, byte)| bytes[at] = byte);
+    world.write("other.so", bytes);
+    let expect =
+        format!("error: cannot load plugin: HERE/other.so: expected {LIBRARY}, found {found}\n{INSTALL}");
+    check(&world, "other.so", &expect);
+}
+
+#[test]
+fn a_library_for_another_machine() {
+    // The bytes of the machine in an ELF header.
+    let s390 = [(18, 22), (19, 0)];
+    check_header(&s390, "a 64-bit little-endian ELF shared library for S/390");
+    check_header(&[(4, 1), (18, 40), (19, 0)], "a 32-bit little-endian ELF shared library for ARM");
+    if cfg!(target_arch = "x86_64") {
+        check_header(&[(18, 183)], "a 64-bit little-endian ELF shared library for AArch64");
+    }
+}
+
+#[test]
+fn other_files_than_shared_libraries() {
+    let world = World::new();
+    let check = |name: &str, content: &[u8], found: &str| {
+        world.write(name, content);
+        let expect =
+            format!("error: cannot load plugin: HERE/{name}: expected {LIBRARY}, found {found}\n{INSTALL}");
+        check(&world, name, &expect);
+    };
+    check("empty.so", b"", "an empty file");
+    check("plugin.a", b"!<arch>\nplugin.o/", "a static library");
+    check(
+        "plugin.dylib",
+        b"\xcf\xfa\xed\xfe\x0c\0\0\x01\x06\0\0\0",
+        "a 64-bit Mach-O file for AArch64 (macOS)",
+    );
+    check("plugin.dll", b"MZ\x90\0\x03\0", "a PE file (Windows)");
+    check("plugin.whl", b"PK\x03\x04\x14\0", "a ZIP archive, as Python wheels are");
+    check("script.so", b"/* GNU ld script */\nINPUT(-lplugin)\n", "a linker script");
+}
+
+#[test]
+fn tpus_and_gpus_that_are_not_here() {
+    let check = |package: &str, target: &str, files: &[&str], expect: &[&str]| {
+        let Some(_) = installed_package(package) else { return };
+        if files.iter().any(|file| Path::new(file).exists()) {
+            return;
+        }
+        let world = World::new();
+        for command in [
+            "train --model model --data rows.jsonl --out out --quiet --offline --target",
+            "generate --model model --prompt hello --quiet --offline --target",
+            "compile --model model --out bundle --quiet --offline --target",
+        ] {
+            let ran = world.hloom(&format!("{command} {target}"));
+            assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{}", ran.err);
+            expect.iter().for_each(|part| assert!(ran.err.contains(part), "{part}: {}", ran.err));
+        }
+    };
+    check(
+        "tpu",
+        "tpu",
+        &["/dev/accel0", "/dev/vfio/0"],
+        &[
+            "error: found no TPU on this machine: ",
+            "no /dev/accel*, no /dev/vfio/[0-9]*",
+            "no $TPU_NAME",
+            "; the plugin's answer: PJRT_Client_Create failed with NOT_FOUND: TPU initialization failed: ",
+            "`hloom compile --target v5e:2x4` needs no device\n",
+        ],
+    );
+    check(
+        "cuda",
+        "cuda",
+        &["/dev/nvidiactl", "/dev/dxg"],
+        &[
+            "error: found no NVIDIA GPU on this machine: ",
+            "no /dev/nvidia*",
+            "; the plugin's answer: PJRT_Client_Create failed with FAILED_PRECONDITION: No visible GPU devices.\n",
+            "`hloom compile --target h100:8` needs no device\n",
+        ],
     );
 }
 

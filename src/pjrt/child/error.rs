@@ -1,7 +1,34 @@
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a child compiled nothing.
+use serde::{Deserialize, Serialize};
+
+/// What a child was doing with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Loading the library, which runs its initializers, and asking for its table of calls.
+    Load,
+    /// `PJRT_Plugin_Initialize`.
+    Initialize,
+    /// Starting a client, or describing devices that are not present.
+    Client,
+    /// Compiling.
+    Compile,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "loading",
+            Self::Initialize => "initializing",
+            Self::Client => "starting its client",
+            Self::Compile => "compiling",
+        })
+    }
+}
+
+/// Why a child did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// The folder for request and answer cannot be used.
@@ -43,8 +70,10 @@ pub enum ChildError {
         last: Vec<String>,
     },
     /// A signal ended the child.
-    #[error("the plugin crashed while it compiled (signal {signal}, {name}){}", words(last))]
+    #[error("the plugin crashed while {stage} (signal {signal}, {name}){}", words(last))]
     Crashed {
+        /// What it was doing.
+        stage: Stage,
         /// The signal's number.
         signal: i32,
         /// The signal's name.
@@ -53,23 +82,27 @@ pub enum ChildError {
         last: Vec<String>,
     },
     /// The child ended by itself and left no answer.
-    #[error("the process that compiled ended with code {code} and no answer{}", words(last))]
+    #[error("the plugin ended its process with code {code} while {stage}{}", words(last))]
     Exited {
+        /// What it was doing.
+        stage: Stage,
         /// Its exit code.
         code: i32,
         /// The last lines that the child wrote.
         last: Vec<String>,
     },
     /// The child took too long and was stopped.
-    #[error("compiling took longer than {seconds} s and was stopped{}", words(last))]
+    #[error("the plugin was stopped after {seconds} s while {stage}{}", words(last))]
     TimedOut {
+        /// What it was doing.
+        stage: Stage,
         /// The time it had.
         seconds: f64,
         /// The last lines that the child wrote.
         last: Vec<String>,
     },
     /// The child's answer makes no sense.
-    #[error("the process that compiled gave a broken answer: {reason}")]
+    #[error("the plugin's process gave an invalid answer: {reason}")]
     Broken {
         /// What is wrong with it.
         reason: String,
@@ -84,7 +117,13 @@ impl ChildError {
             Self::OutOfMemory { .. } => {
                 Some("compile on a machine with more memory, or one program at a time".into())
             }
-            Self::TimedOut { .. } => Some("allow more with `--timeout`".into()),
+            Self::TimedOut { stage: Stage::Compile, .. } => Some("allow more with `--timeout`".into()),
+            Self::TimedOut { .. } => Some(
+                "another process may hold the device, or the plugin waits for a network; `--timeout` allows more".into(),
+            ),
+            Self::Crashed { stage: Stage::Load | Stage::Initialize | Stage::Client, .. } => {
+                Some("the plugin does not run on this machine: check the driver, or use another build of it".into())
+            }
             Self::Crashed { .. } => Some(
                 "plugins crash on modules or flags that they do not expect: try without flags of your own, or the \
                  other partitioner"

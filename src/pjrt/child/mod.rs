@@ -1,7 +1,11 @@
-//! Compilation in a process of its own, since a plugin may end the process that it runs in: on a module that it
-//! does not like, or for lack of memory. Request and answer are files in a temporary folder.
+//! Work with a plugin in a process of its own, since a plugin may end the process that it runs in, or hang: on a module
+//! that it does not like, for lack of memory, on a machine without its devices. Request and answer are files in a temporary
+//! folder.
 //!
-//! [`compile_in_child`] starts a program, which must do nothing but call [`serve()`] with its last argument.
+//! [`compile_in_child`], [`start()`] and [`describe`] start a program, which must do nothing but call [`serve()`] with its
+//! last argument. It should end itself once its standard input ends: then this process has.
+
+mod ask;
 
 mod cache;
 
@@ -13,11 +17,15 @@ mod run;
 
 mod serve;
 
+mod start;
+
 #[cfg(test)]
 mod tests;
 
+pub use ask::ChildProgram;
 pub use cache::{Origin, compile_cached};
-pub use error::ChildError;
-pub use request::Compiled;
-pub use run::{ChildProgram, CompileJob, compile_in_child};
+pub use error::{ChildError, Stage};
+pub use request::{Compiled, Description};
+pub use run::{CompileJob, compile_in_child};
 pub use serve::serve;
+pub use start::{StartError, StartJob, describe, start};

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{ChildError, Stage};
 use crate::pjrt::{CompileOptions, MemoryStats, NamedValue, ProgramFormat, targets::Platform};
 
 pub(super) const REQUEST: &str = "request.json";
@@ -14,14 +16,42 @@ pub(super) const LOG: &str = "stderr.txt";
 /// The folder for libraries that stand in for missing ones.
 pub(super) const STAND_INS: &str = "stand-ins";
 
-/// What the child is to compile; the program itself lies beside it.
+/// The stage that the child has reached.
+pub(super) const STAGE: &str = "stage.json";
+
+/// What the child is to do with a plugin.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     pub plugin: PathBuf,
+    pub task: Task,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// Compile the program that lies beside the request.
+    Compile(CompileTask),
+    /// Start a client with these options, and end.
+    Start { options: Vec<(String, NamedValue)> },
+    /// Read what the plugin says of itself.
+    Describe,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CompileTask {
     pub platform: Platform,
     pub devices: Devices,
     pub format: ProgramFormat,
     pub options: CompileOptions,
+}
+
+impl Task {
+    /// The stage that a child is in before it has written one.
+    pub fn first_stage(&self) -> Stage {
+        match self {
+            Self::Compile(_) => Stage::Compile,
+            Self::Start { .. } | Self::Describe => Stage::Load,
+        }
+    }
 }
 
 /// How the plugin learns what to compile for.
@@ -38,6 +68,14 @@ pub(super) enum Devices {
 pub(super) enum Answer {
     /// Program and optimized program lie beside it.
     Compiled(Report),
+    /// The client started.
+    Started,
+    Described(Description),
+    /// The plugin was not loaded, or not initialized.
+    NotLoaded {
+        message: String,
+        hint: Option<String>,
+    },
     Refused {
         message: String,
         hint: Option<String>,
@@ -49,8 +87,34 @@ pub(super) enum Answer {
     },
 }
 
+impl Answer {
+    /// The error of an answer that is not the one that the task asks for.
+    pub fn refusal(&self) -> ChildError {
+        match self {
+            Self::NotLoaded { message, hint } | Self::Refused { message, hint } => {
+                ChildError::Refused { message: message.clone(), hint: hint.clone() }
+            }
+            Self::TooLarge { message, hint } => {
+                ChildError::TooLarge { message: message.clone(), hint: hint.clone() }
+            }
+            Self::Compiled(_) | Self::Started | Self::Described(_) => {
+                ChildError::Broken { reason: "it answers another request".into() }
+            }
+        }
+    }
+}
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Major and minor version of its C API.
+    pub api_version: (i32, i32),
+    /// Its attributes, such as `xla_version`.
+    pub attributes: BTreeMap<String, NamedValue>,
+}
+
 /// What the child says of a program that it compiled.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     pub api_version: (i32, i32),
     pub memory: MemoryStats,

@@ -5,35 +5,69 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::request::{
-    ANSWER, Answer, Devices, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, Report, Request, STAND_INS,
+use super::{
+    Stage,
+    request::{
+        ANSWER, Answer, CompileTask, Description, Devices, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, Report,
+        Request, STAGE, STAND_INS, Task,
+    },
 };
 use crate::pjrt::{
     Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology,
     cuda_toolkit, stand_ins, targets::Platform,
 };
 
-/// The child's side of [`compile_in_child`](super::compile_in_child): compiles what the request in `folder` asks for
-/// and writes the answer beside it. A plugin's refusal is an answer like any other.
+/// The child's side of [`compile_in_child`](super::compile_in_child) and [`start`](super::start()): does what the request in
+/// `folder` asks for and writes the answer beside it. A plugin's refusal is an answer like any other.
 ///
 /// # Errors
 /// If the request cannot be read, or the answer cannot be written.
 pub fn serve(folder: &Path) -> io::Result<()> {
     let request: Request = serde_json::from_slice(&fs::read(folder.join(REQUEST))?)?;
-    let program = fs::read(folder.join(PROGRAM))?;
-    let answer = match compile(&request, &program, folder) {
-        Ok(done) => {
-            fs::write(folder.join(EXECUTABLE), done.executable)?;
-            fs::write(folder.join(OPTIMIZED), done.optimized)?;
-            Answer::Compiled(done.report)
+    let reach = |stage: Stage| {
+        // Without it, an error names the first stage.
+        let _ = fs::write(folder.join(STAGE), serde_json::to_vec(&stage).unwrap_or_default());
+    };
+    let path = &request.plugin;
+    let answer = match &request.task {
+        Task::Compile(task) => {
+            let program = fs::read(folder.join(PROGRAM))?;
+            match compile(path, task, &program, folder, &reach) {
+                Ok(done) => {
+                    fs::write(folder.join(EXECUTABLE), done.executable)?;
+                    fs::write(folder.join(OPTIMIZED), done.optimized)?;
+                    Answer::Compiled(done.report)
+                }
+                Err(error) => refusal(&error),
+            }
         }
-        Err(error) => refusal(&error),
+        Task::Start { options } => with_plugin(path, &reach, |plugin| {
+            reach(Stage::Client);
+            Client::create(plugin, &borrowed(options)).map(|_| Answer::Started)
+        }),
+        Task::Describe => with_plugin(path, &reach, |plugin| {
+            let (api_version, attributes) = (plugin.api_version(), plugin.attributes()?);
+            Ok(Answer::Described(Description { api_version, attributes }))
+        }),
     };
     // The answer appears last and whole, so that a child that dies meanwhile has given none.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&serde_json::to_vec(&answer)?)?;
     file.persist(folder.join(ANSWER))?;
     Ok(())
+}
+
+/// Does `work` with the plugin in the file `path`.
+fn with_plugin(
+    path: &Path,
+    reach: &impl Fn(Stage),
+    work: impl FnOnce(Arc<Plugin>) -> Result<Answer, PjrtError>,
+) -> Answer {
+    reach(Stage::Load);
+    match Plugin::load_in_steps(path, || reach(Stage::Initialize)) {
+        Ok(plugin) => work(plugin).unwrap_or_else(|error| refusal(&error)),
+        Err(error) => Answer::NotLoaded { message: error.to_string(), hint: error.hint() },
+    }
 }
 
 fn refusal(error: &PjrtError) -> Answer {
@@ -56,11 +90,17 @@ enum Output {
     Loaded(LoadedExecutable),
 }
 
-fn compile(request: &Request, program: &[u8], folder: &Path) -> Result<Done, PjrtError> {
-    let path = &request.plugin;
+fn compile(
+    path: &Path,
+    task: &CompileTask,
+    program: &[u8],
+    folder: &Path,
+    reach: &impl Fn(Stage),
+) -> Result<Done, PjrtError> {
     let mut stood_in = Vec::new();
-    let mut options = request.options.clone();
-    match (request.platform, &request.devices) {
+    let mut options = task.options.clone();
+    reach(Stage::Load);
+    match (task.platform, &task.devices) {
         // Only here: a program could not run on libraries that do nothing.
         (Platform::Rocm, Devices::Described { .. }) => {
             stood_in = stand_ins::load(path, &folder.join(STAND_INS))?
@@ -68,17 +108,20 @@ fn compile(request: &Request, program: &[u8], folder: &Path) -> Result<Done, Pjr
         (Platform::Cuda, _) => options = cuda_toolkit::locate(path, options)?,
         _ => {}
     }
-    let plugin = Plugin::load(path)?;
-    let program = Program { format: request.format, bytes: program };
-    let (devices, compiled, seconds) = match &request.devices {
+    let plugin = Plugin::load_in_steps(path, || reach(Stage::Initialize))?;
+    let program = Program { format: task.format, bytes: program };
+    reach(Stage::Client);
+    let (devices, compiled, seconds) = match &task.devices {
         Devices::Described { name, options: named } => {
             let topology = Topology::create(&plugin, name, &borrowed(named))?;
+            reach(Stage::Compile);
             let start = Instant::now();
             let executable = topology.compile_ahead(program, &options)?;
             (topology.devices().to_vec(), Output::Ahead(executable), start.elapsed())
         }
         Devices::Present { options: named } => {
             let client = Client::create(Arc::clone(&plugin), &borrowed(named))?;
+            reach(Stage::Compile);
             let start = Instant::now();
             let executable = client.compile(program, &options)?;
             (client.devices().to_vec(), Output::Loaded(executable), start.elapsed())

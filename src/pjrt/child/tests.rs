@@ -99,9 +99,7 @@ fn a_child_that_aborts_is_an_error_with_its_last_words() {
     let error = failure("abort", 300.0);
     let text = error.to_string();
     assert!(matches!(error, ChildError::Crashed { signal: 6, .. }), "{text}");
-    assert!(
-        text.starts_with("the plugin crashed while it compiled (signal 6, aborted); the last it wrote:\n")
-    );
+    assert!(text.starts_with("the plugin crashed while compiling (signal 6, aborted); the last it wrote:\n"));
     assert!(text.ends_with("Check failed: it is good"), "{text}");
     assert!(matches!(failure("starve", 300.0), ChildError::OutOfMemory { .. }));
 }
@@ -110,14 +108,14 @@ fn a_child_that_aborts_is_an_error_with_its_last_words() {
 fn a_child_that_takes_too_long_is_stopped() {
     let error = failure("sleep", 1.5);
     assert!(matches!(error, ChildError::TimedOut { .. }), "{error}");
-    assert!(error.to_string().starts_with("compiling took longer than 1.5 s and was stopped"), "{error}");
+    assert!(error.to_string().starts_with("the plugin was stopped after 1.5 s while compiling"), "{error}");
 }
 
 #[test]
 fn a_child_without_an_answer_is_an_error() {
     assert!(matches!(failure("leave", 300.0), ChildError::Exited { code: 0, .. }));
     assert!(
-        failure("babble", 300.0).to_string().starts_with("the process that compiled gave a broken answer: ")
+        failure("babble", 300.0).to_string().starts_with("the plugin's process gave an invalid answer: ")
     );
     let mut nothing = child("serve", Duration::from_secs(1));
     nothing.program = "/no/program".into();
@@ -200,4 +198,52 @@ fn what_does_not_fit_is_told_from_what_is_wrong() {
 #[test]
 fn tpus_need_not_be_here() {
     ahead(Platform::Tpu, &["v5e:2x4", "v5p:4x4x4", "v6e:2x4", "tpu7x:2x2x2"]);
+}
+
+fn start_on(plugin: &Path, target: &str, child: &ChildProgram, cache: &Path) -> Result<(), StartError> {
+    let target: Target = target.parse().unwrap();
+    start(&StartJob { plugin, target: &target, variables: &[] }, child, cache)
+}
+
+#[test]
+fn a_cpu_plugin_that_started_is_not_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("started");
+    let plugin = cpu_plugin_path(CpuBuild::Pinned);
+    let serve = child("serve", Duration::from_secs(300));
+    start_on(&plugin, "cpu:2", &serve, &cache).unwrap();
+    let none = ChildProgram { program: "/no/program".into(), ..serve };
+    start_on(&plugin, "cpu:2", &none, &cache).unwrap();
+    // Other options, or another file, are another start.
+    let error = start_on(&plugin, "cpu:3", &none, &cache).unwrap_err();
+    assert_eq!(error.to_string(), "cannot start /no/program");
+    let copy = folder.path().join("plugin.so");
+    std::fs::copy(&plugin, &copy).unwrap();
+    assert!(start_on(&copy, "cpu:2", &none, &cache).is_err());
+}
+
+#[test]
+fn a_start_that_failed_is_tried_again() {
+    let cache = tempfile::tempdir().unwrap();
+    let plugin = cpu_plugin_path(CpuBuild::Pinned);
+    for (role, expect) in [
+        ("abort", "the plugin crashed while loading (signal 6, aborted); the last it wrote:\n"),
+        ("sleep", "the plugin was stopped after 1.5 s while loading; the last it wrote:\n"),
+        ("leave", "the plugin ended its process with code 0 while loading"),
+    ] {
+        let error = start_on(&plugin, "cpu:1", &child(role, Duration::from_secs_f64(1.5)), cache.path());
+        let text = error.unwrap_err().to_string();
+        assert!(text.starts_with(expect), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn every_plugin_describes_itself_without_devices() {
+    for (key, version) in [("cpu", (0, 115)), ("cpu-0.81", (0, 81)), ("cuda", (0, 116)), ("tpu", (0, 117))] {
+        let Some(plugin) = installed_package(key) else { continue };
+        let found = describe(&plugin, &child("serve", Duration::from_secs(60))).unwrap();
+        assert_eq!(found.api_version, version, "{key}");
+        assert!(found.attributes.contains_key("xla_version"), "{key}");
+    }
 }

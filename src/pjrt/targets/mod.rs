@@ -53,6 +53,16 @@ impl Platform {
         }
     }
 
+    /// One of its devices, in an error.
+    pub const fn device_name(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Cuda => "NVIDIA GPU",
+            Self::Rocm => "AMD GPU",
+            Self::Tpu => "TPU",
+        }
+    }
+
     /// What the environment of a process must say before it loads the plugin only to compile.
     pub const fn compile_environment(self) -> &'static [(&'static str, &'static str)] {
         match self {

@@ -1,0 +1,204 @@
+//! Plugins that load badly, or crash, end or hang their process: small libraries in C, where there is a compiler for them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use hloom::pjrt::testing::c_library;
+
+use crate::support::world::{World, until};
+
+const COMMANDS: [&str; 3] = [
+    "train --model model --data rows.jsonl --out out --quiet --plugin",
+    "generate --model model --prompt hello --quiet --plugin",
+    "plugin info",
+];
+
+/// A plugin's table of calls, and the functions that a case adds.
+const TABLE: &str = "
+    #include <stddef.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    typedef struct {
+        size_t size; void *extension;
+        struct { size_t size; void *extension; int major, minor; } version;
+        void *calls[200];
+    } Api;
+    enum { INITIALIZE = 3, CREATE = 10 };
+    static void *succeed(void *args) { return NULL; }
+";
+
+/// Code that fills the table for API 0.115.
+const FILL: &str = "static Api api = { sizeof api, NULL, { 0, NULL, 0, 115 } };\n\
+                    api.calls[INITIALIZE] = succeed;\n";
+
+struct Case {
+    world: World,
+    plugin: PathBuf,
+}
+
+impl Case {
+    /// A plugin whose `GetPjrtApi` has this body, after `before`.
+    fn new(before: &str, body: &str) -> Option<Self> {
+        let world = World::new();
+        let source = format!("{TABLE}\n{before}\nvoid *GetPjrtApi(void) {{ {body} }}\n");
+        let folder = fs::canonicalize(world.path(".")).unwrap();
+        let plugin = c_library(&folder, "plugin.so", &source, &[])?;
+        Some(Self { world, plugin })
+    }
+
+    /// Checks the exit code and the beginning of what each of `commands` says; `P` stands for the plugin.
+    #[track_caller]
+    fn check(&self, commands: &[&str], code: i32, expect: &str) {
+        let expect = expect.replace("P.so", self.plugin.to_str().unwrap());
+        for command in commands {
+            let begin = Instant::now();
+            let ran = self.world.hloom(&format!("{command} ./plugin.so --timeout 3"));
+            assert!(ran.err.starts_with(&format!("error: {expect}\n")), "{command}: {}", ran.err);
+            assert_eq!((ran.code, ran.out.as_str()), (Some(code), ""), "{command}: {}", ran.err);
+            assert!(begin.elapsed() < Duration::from_secs(60), "{command}");
+        }
+    }
+}
+
+#[track_caller]
+fn check(before: &str, body: &str, code: i32, expect: &str) {
+    let Some(case) = Case::new(before, body) else { return };
+    case.check(&COMMANDS, code, expect);
+}
+
+/// Checks a plugin that is loaded in good order, and whose client fails to start.
+#[track_caller]
+fn check_client(before: &str, body: &str, expect: &str) {
+    let body = format!("{FILL} {body} return &api;");
+    let Some(case) = Case::new(before, &body) else { return };
+    case.check(&COMMANDS[..2], 3, expect);
+}
+
+#[test]
+fn symbols_and_libraries_that_are_missing() {
+    check(
+        "int nowhere(void);",
+        "return nowhere() ? NULL : NULL;",
+        3,
+        "cannot load plugin: P.so: undefined symbol `nowhere`, which P.so uses",
+    );
+    let world = World::new();
+    let folder = fs::canonicalize(world.path(".")).unwrap();
+    let link = |name, options: &[&str]| {
+        let options = [&["-L.", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN"], options].concat();
+        c_library(&folder, name, "void *GetPjrtApi(void) { return 0; }", &options)
+    };
+    let Some(_) = link("libfar.so", &[]) else { return };
+    link("libmiddle.so", &["-lfar"]).unwrap();
+    let plugin = link("plugin.so", &["-lmiddle"]).unwrap();
+    world.remove("libfar.so");
+    let middle = folder.join("libmiddle.so");
+    Case { world, plugin }.check(
+        &COMMANDS,
+        3,
+        &format!(
+            "cannot load plugin: P.so: missing library libfar.so, which {} links with",
+            middle.display()
+        ),
+    );
+}
+
+#[test]
+fn tables_that_are_none() {
+    check("", "return NULL;", 3, "broken PJRT plugin, `GetPjrtApi` returned a null pointer: P.so");
+    let version = |major, minor| {
+        let body =
+            format!("static Api api = {{ sizeof api, NULL, {{ 0, NULL, {major}, {minor} }} }}; return &api;");
+        check("", &body, 2, &format!("expected PJRT API 0.81 or a later 0.x, found {major}.{minor}: P.so"));
+    };
+    version(1, 2);
+    version(0, 54);
+    version(-1, -1);
+    for size in [0, 16, 48] {
+        let body = format!("static Api api = {{ {size}, NULL, {{ 0, NULL, 0, 115 }} }}; return &api;");
+        let Some(case) = Case::new("", &body) else { return };
+        let ran = case.world.hloom("plugin info ./plugin.so");
+        assert_eq!(ran.code, Some(3), "{}", ran.err);
+        let found = format!(" bytes, found a `struct_size` of {size}: ");
+        assert!(ran.err.starts_with("error: expected a PJRT API table of at least "), "{}", ran.err);
+        assert!(ran.err.contains(&found), "{}", ran.err);
+    }
+    check("", "return (void *)8;", 3, "the plugin crashed while loading (signal 11, segmentation fault)");
+}
+
+#[test]
+fn plugins_that_end_or_hang_while_they_are_loaded() {
+    let constructor =
+        |body: &str| format!("__attribute__((constructor)) static void begin(void) {{ {body} }}");
+    let loads = |body: &str, expect: &str| check(&constructor(body), "return NULL;", 3, expect);
+    loads("abort();", "the plugin crashed while loading (signal 6, aborted)");
+    loads("_exit(0);", "the plugin ended its process with code 0 while loading");
+    loads("_exit(7);", "the plugin ended its process with code 7 while loading");
+    loads("pause();", "the plugin was stopped after 3 s while loading");
+    loads(
+        "write(2, \"no such device\\n\", 15); abort();",
+        "the plugin crashed while loading (signal 6, aborted); the last it wrote:\n  no such device",
+    );
+    let initialize = |body: &str, expect: &str| {
+        let before = format!("static void *initialize(void *args) {{ {body} return NULL; }}");
+        check(&before, &format!("{FILL} api.calls[INITIALIZE] = initialize; return &api;"), 3, expect);
+    };
+    initialize(
+        "*(volatile int *)0 = 1;",
+        "the plugin crashed while initializing (signal 11, segmentation fault)",
+    );
+    initialize("pause();", "the plugin was stopped after 3 s while initializing");
+}
+
+#[test]
+fn clients_that_do_not_start() {
+    check_client("", "", "plugin of PJRT API 0.115 does not offer a call: PJRT_Client_Create");
+    check_client("", "api.calls[CREATE] = succeed;", "PJRT_Client_Create gave no object");
+    let creates = |body: &str, expect: &str| {
+        let before = format!("static void *create(void *args) {{ {body} return NULL; }}");
+        check_client(&before, "api.calls[CREATE] = create;", expect);
+    };
+    creates("abort();", "the plugin crashed while starting its client (signal 6, aborted)");
+    creates("_exit(1);", "the plugin ended its process with code 1 while starting its client");
+    creates("pause();", "the plugin was stopped after 3 s while starting its client");
+}
+
+#[test]
+fn a_limit_of_no_time() {
+    let world = World::new();
+    for command in COMMANDS {
+        world.refuses(
+            &format!("{command} ./plugin.so --timeout 0"),
+            "error: --timeout: expected a number of seconds above zero, found: 0\n\n\
+             hint: for example `--timeout 600`\n",
+        );
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_plugin_that_hangs_does_not_outlive_a_killed_parent() {
+    let note = "FILE *file = fopen(\"pid.part\", \"w\"); fprintf(file, \"%d\", getpid()); fclose(file);\n\
+                rename(\"pid.part\", \"pid\"); for (;;) pause();";
+    let before = format!("#include <stdio.h>\nstatic void *initialize(void *args) {{ {note} }}");
+    let body = format!("{FILL} api.calls[INITIALIZE] = initialize; return &api;");
+    let Some(case) = Case::new(&before, &body) else { return };
+    let command = COMMANDS[0];
+    let mut parent = case.world.command(&format!("{command} ./plugin.so")).spawn().unwrap();
+    until("the plugin is initialized", || case.world.path("pid").exists());
+    let child = String::from_utf8(case.world.read("pid")).unwrap();
+    let process = Path::new("/proc").join(&child);
+    assert!(process.exists());
+    assert_ne!(child, parent.id().to_string());
+    // SIGKILL, which leaves no time to stop the child.
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let ended = || {
+        let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
+        status.is_empty() || status.contains(") Z ")
+    };
+    until("the child has ended", ended);
+}
