@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, io, num::NonZeroUsize, path::Path, process:
 use crate::support::{Random, python, relative_error};
 use hloom::{
     base::{DType, Literal},
-    data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer},
+    data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer},
     model::{LoraPlan, LoraSpec, nn::Attention},
     pjrt::{
         targets::Target,
@@ -148,7 +148,11 @@ fn check_chat(chat: &Chat, tokenizer: &Tokenizer, trainer: &mut Trainer<'_>, sto
         Message::new(role.unwrap(), turn.content.clone())
     };
     let messages: Vec<Message> = chat.messages.iter().map(message).collect();
-    let prompt = tokenizer.chat_template().unwrap().render(&messages, Ending::Prompt).unwrap();
+    let prompt = tokenizer
+        .chat_template()
+        .unwrap()
+        .render(&messages, &TemplateInputs::default(), Ending::Prompt)
+        .unwrap();
     assert_eq!(prompt, chat.prompt);
     let ids = tokenizer.encode_plain(&prompt).unwrap();
     assert_eq!(ids, chat.prompt_ids);

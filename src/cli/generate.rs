@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::DType,
-    data::{DataError, Ending, Message, Role, SpecialTokens, Tokenizer},
+    data::{DataError, Ending, Message, Role, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
@@ -126,7 +126,11 @@ enum Form {
 fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, DataError> {
     match tokenizer.chat_template() {
         Ok(template) if form == Form::Chat => {
-            let text = template.render(&[Message::new(Role::User, prompt)], Ending::Prompt)?;
+            let text = template.render(
+                &[Message::new(Role::User, prompt)],
+                &TemplateInputs::default(),
+                Ending::Prompt,
+            )?;
             tokenizer.encode_plain(&text)
         }
         _ => tokenizer.encode(prompt),

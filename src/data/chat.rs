@@ -1,54 +1,9 @@
 use std::{collections::BTreeMap, sync::LazyLock, time::SystemTime};
 
-use minijinja::{Environment, Value, context, syntax::SyntaxConfig};
+use minijinja::{Environment, Value, context, syntax::SyntaxConfig, value::Serde};
 use regex::Regex;
 
-use super::{DataError, python};
-
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Instructions that stand before the conversation.
-    System,
-    /// The one who asks.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Role; 3] = [Self::System, Self::User, Self::Assistant];
-
-    /// The spelling in rows and templates.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
-    }
-}
-
-/// One turn of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Who speaks.
-    pub role: Role,
-    /// What is said.
-    pub content: String,
-}
-
-impl Message {
-    /// A turn of `role` that says `content`.
-    pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into() }
-    }
-
-    fn to_value(&self) -> Value {
-        Value::from_pairs([("role", self.role.name()), ("content", &self.content)])
-    }
-}
+use super::{DataError, Message, TemplateInputs, python};
 
 /// How the text of a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +48,22 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// [`DataError::ChatTemplate`] if the template refuses it.
-    pub fn render(&self, messages: &[Message], ending: Ending) -> Result<String, DataError> {
+    pub fn render(
+        &self,
+        messages: &[Message],
+        inputs: &TemplateInputs,
+        ending: Ending,
+    ) -> Result<String, DataError> {
+        let further = inputs.kwargs.iter().map(|(key, value)| (key.clone(), Value::from(Serde(value))));
+        let special =
+            self.special_tokens.iter().map(|(key, token)| (key.clone(), Value::from(token.clone())));
+        let variables: BTreeMap<String, Value> = special.chain(further).collect();
         let variables = context! {
-            messages => messages.iter().map(Message::to_value).collect::<Value>(),
-            tools => (),
-            documents => (),
+            messages => messages.iter().map(|message| Value::from(Serde(message.fields()))).collect::<Value>(),
+            tools => inputs.tools.as_ref().map(|tools| Value::from(Serde(tools))),
+            documents => inputs.documents.as_ref().map(|documents| Value::from(Serde(documents))),
             add_generation_prompt => ending == Ending::Prompt,
-            ..Value::from_pairs(self.special_tokens.clone())
+            ..Value::from(variables)
         };
         let template = self.environment.get_template(Self::NAME).map_err(refused)?;
         template.render(variables).map_err(refused)
@@ -129,7 +93,10 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::data::testing::{CHATML, LLAMA31, SMOLLM2};
+    use crate::data::{
+        Role,
+        testing::{CHATML, LLAMA31, SMOLLM2},
+    };
 
     fn template(source: &str) -> Result<ChatTemplate, DataError> {
         let special_tokens = [("bos_token", "<|begin_of_text|>"), ("eos_token", "<|eot_id|>")];
@@ -138,13 +105,17 @@ mod tests {
     }
 
     fn check(source: &str, messages: &[Message], ending: Ending, expect: &str) {
-        assert_eq!(template(source).unwrap().render(messages, ending).unwrap(), expect);
+        assert_eq!(
+            template(source).unwrap().render(messages, &TemplateInputs::default(), ending).unwrap(),
+            expect
+        );
     }
 
     fn check_refused(source: &str, expect: &str) {
         let question = [Message::new(Role::User, "Why?")];
-        let error =
-            template(source).and_then(|template| template.render(&question, Ending::Closed)).unwrap_err();
+        let render =
+            |template: ChatTemplate| template.render(&question, &TemplateInputs::default(), Ending::Closed);
+        let error = template(source).and_then(render).unwrap_err();
         assert_eq!(error.to_string(), expect);
     }
 

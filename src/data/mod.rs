@@ -8,6 +8,8 @@ mod error;
 
 mod chat;
 
+mod message;
+
 mod python;
 
 mod tokenizer;
@@ -30,9 +32,10 @@ mod quickstart;
 mod testing;
 
 pub use batches::{Batch, Batches, UpdateSize, held_out_batches};
-pub use chat::{ChatTemplate, Ending, Message, Role};
+pub use chat::{ChatTemplate, Ending};
 pub use dataset::{Dataset, DatasetReport};
 pub use error::DataError;
+pub use message::{Conversation, Message, Role, TemplateInputs};
 pub use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
 pub use rows::{HeldOut, Row, RowKind, Rows};
 pub use sample::Sample;

@@ -15,16 +15,16 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::data::{HeldOut, Message, Role, RowKind, Rows};
+    use crate::data::{HeldOut, Message, RowKind, Rows};
 
     fn conversations() -> Vec<(String, String)> {
         let rows = Rows::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
         let pair = |row: &RowKind| match row {
-            RowKind::Messages(messages) => match messages.as_slice() {
-                [
-                    Message { role: Role::User, content: question },
-                    Message { role: Role::Assistant, content: answer },
-                ] => Some((question.clone(), answer.clone())),
+            RowKind::Messages(conversation) => match conversation.messages.as_slice() {
+                [question, answer] if [question.role(), answer.role()] == ["user", "assistant"] => {
+                    let content = |message: &Message| message.fields()["content"].as_str().map(str::to_owned);
+                    content(question).zip(content(answer))
+                }
                 _ => None,
             },
             RowKind::Completion { .. } | RowKind::Text(_) => None,

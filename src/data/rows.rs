@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{DataError, Message, Role, error::Problems, order::Shuffle};
+use super::{Conversation, DataError, Message, Role, error::Problems, order::Shuffle};
 use crate::base::nearest;
 
 /// The rows of a JSONL file.
@@ -27,7 +27,7 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKind {
     /// `{"messages": [{"role", "content"} ...]}`: the assistant's turns are learned.
-    Messages(Vec<Message>),
+    Messages(Conversation),
     /// `{"prompt", "completion"}`: the completion is learned.
     Completion {
         /// What is given.
@@ -137,7 +137,9 @@ fn parse_row(text: &[u8]) -> Result<RowKind, Wrong> {
     };
     let has_pair = row.contains_key("prompt") || row.contains_key("completion");
     match (row.get("messages"), has_pair, row.contains_key("text")) {
-        (Some(messages), false, false) => parse_messages(messages).map(RowKind::Messages),
+        (Some(messages), false, false) => {
+            parse_messages(messages).map(|messages| RowKind::Messages(messages.into()))
+        }
         (None, true, false) => {
             let [prompt, completion] = ["prompt", "completion"].map(|key| string(&row, key));
             Ok(RowKind::Completion { prompt: prompt?, completion: completion? })
@@ -181,10 +183,10 @@ fn parse_messages(value: &Value) -> Result<Vec<Message>, Wrong> {
         .collect::<Result<_, _>>()?;
     match messages.first() {
         None => Err("expected at least one message, found none".to_owned().into()),
-        Some(_) if messages.iter().all(|message| message.role != Role::Assistant) => {
+        Some(_) if messages.iter().all(|message| !message.is_learned()) => {
             Err("expected a message of the assistant, found none".to_owned().into())
         }
-        Some(Message { role: Role::Assistant, .. }) => {
+        Some(first) if first.is_learned() => {
             Err("expected a message before the first of the assistant, found none".to_owned().into())
         }
         Some(_) => Ok(messages),
@@ -203,7 +205,7 @@ fn parse_message(value: &Value) -> Result<Message, Wrong> {
         return Err(format!("expected `role` and `content` only, found: {unknown}").into());
     }
     match Role::ALL.into_iter().find(|known| known.name() == role) {
-        Some(role) => Ok(Message { role, content }),
+        Some(role) => Ok(Message::new(role, content)),
         None => Err(Wrong {
             message: format!("expected the role system, user or assistant, found: {role}"),
             hint: nearest(&role, Role::ALL.map(Role::name)).map(|name| format!("did you mean `{name}`?")),
@@ -263,7 +265,7 @@ mod tests {
         let rows = [
             Row { line: 1, kind: RowKind::Text("é".into()) },
             Row { line: 4, kind: RowKind::Completion { prompt: "a".into(), completion: "b".into() } },
-            Row { line: 5, kind: RowKind::Messages(messages) },
+            Row { line: 5, kind: RowKind::Messages(messages.into()) },
         ];
         assert_eq!(Rows::parse("a.jsonl", text.as_bytes()).unwrap().rows, rows);
     }

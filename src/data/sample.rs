@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::{DataError, Ending, Message, Role, RowKind, Tokenizer, tokenizer::Span};
+use super::{Conversation, DataError, Ending, RowKind, Tokenizer, tokenizer::Span};
 
 /// One row as token ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +63,17 @@ fn completed(
     Ok((ids(&spans[..first]), ids(&spans[first..])))
 }
 
-fn conversation(messages: &[Message], tokenizer: &Tokenizer) -> Result<Sample, DataError> {
+fn conversation(conversation: &Conversation, tokenizer: &Tokenizer) -> Result<Sample, DataError> {
+    let Conversation { messages, inputs } = conversation;
     let template = tokenizer.chat_template()?;
-    let text = template.render(messages, Ending::Closed)?;
+    let text = template.render(messages, inputs, Ending::Closed)?;
     let end_of = |n_messages: usize, ending| {
-        let beginning = template.render(&messages[..n_messages], ending)?;
+        let beginning = template.render(&messages[..n_messages], inputs, ending)?;
         if text.starts_with(&beginning) { Ok(beginning.len()) } else { Err(DataError::Rewritten(n_messages)) }
     };
     let spans = tokenizer.encode_spans(&text)?;
     let mut counted = vec![false; spans.len()];
-    for (i, _) in messages.iter().enumerate().filter(|(_, message)| message.role == Role::Assistant) {
+    for (i, _) in messages.iter().enumerate().filter(|(_, message)| message.is_learned()) {
         let (start, end) = (end_of(i, Ending::Prompt)?, end_of(i + 1, Ending::Closed)?);
         if start > end {
             return Err(DataError::Rewritten(i + 1));
@@ -99,7 +100,7 @@ fn turn_tokens(spans: &[Span], turn: Range<usize>, text: &str, tokenizer: &Token
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{SpecialTokens, testing};
+    use crate::data::{Message, Role, SpecialTokens, testing};
 
     /// The counted tokens of a row in brackets.
     fn marked(row: &RowKind, tokenizer: &Tokenizer) -> String {
@@ -116,7 +117,8 @@ mod tests {
     }
 
     fn chat(turns: &[(Role, &str)]) -> RowKind {
-        RowKind::Messages(turns.iter().map(|&(role, content)| Message::new(role, content)).collect())
+        let messages = turns.iter().map(|&(role, content)| Message::new(role, content));
+        RowKind::Messages(messages.collect::<Vec<_>>().into())
     }
 
     const TWO_ANSWERS: [(Role, &str); 4] =

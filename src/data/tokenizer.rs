@@ -262,7 +262,11 @@ mod tests {
         let named = json!([{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]);
         let render = |config, file| {
             let tokenizer = load(config, file).unwrap();
-            tokenizer.chat_template().unwrap().render(&[], crate::data::Ending::Prompt).unwrap()
+            tokenizer
+                .chat_template()
+                .unwrap()
+                .render(&[], &Default::default(), crate::data::Ending::Prompt)
+                .unwrap()
         };
         let eos = "<|im_end|>";
         assert_eq!(render(json!({"eos_token": eos, "chat_template": named}), None), "b");

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     base::{DType, output},
     data::{
-        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, Tokenizer,
-        UpdateSize, held_out_batches,
+        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs,
+        Tokenizer, UpdateSize, held_out_batches,
     },
     mesh::Plan,
     model::{Config, LoraPlan, LoraSpec},
@@ -426,7 +426,8 @@ struct Question<'a> {
 impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
         let messages = [Message::new(Speaker::User, text)];
-        let prompt = tokenizer.chat_template()?.render(&messages, Ending::Prompt)?;
+        let prompt =
+            tokenizer.chat_template()?.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
         let prompt = tokenizer.encode_plain(&prompt)?;
         generate::check_room(prompt.len(), seq, "--question")?;
         Ok(Self { text, prompt })
