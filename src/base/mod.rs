@@ -4,6 +4,7 @@
 mod dim;
 mod dtype;
 mod finding;
+mod group;
 mod hex;
 mod lines;
 mod literal;
@@ -11,6 +12,7 @@ mod memory;
 pub mod output;
 mod partitioner;
 mod shape;
+mod sniff;
 mod tag;
 
 pub use dim::Dim;
@@ -22,4 +24,5 @@ pub use literal::Literal;
 pub use memory::Memory;
 pub use partitioner::Partitioner;
 pub use shape::{ArrayShape, Shape};
+pub use sniff::FileKind;
 pub use tag::{Tag, Use};
