@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use hloom::pjrt::testing::installed_package;
+use hloom::{
+    hlo::{proto, verify},
+    pjrt::testing::installed_package,
+};
 use serde_json::Value;
 
 use crate::support::world::{Ran, World};
@@ -74,7 +77,7 @@ fn a_bundle_without_an_executable_for_the_target_is_compiled_from_its_module() {
     let world = World::new();
     world.succeeds(COMPILE);
     // As if another plugin had compiled it.
-    world.change_json("bundle/manifest.json", |manifest| {
+    world.change_manifest(|manifest| {
         manifest["targets"][0]["plugin"]["sha256"] = "another".into();
     });
     let Ran { code, err, .. } = world.hloom(&format!("{TRAIN} --bundle bundle --out with"));
@@ -82,6 +85,49 @@ fn a_bundle_without_an_executable_for_the_target_is_compiled_from_its_module() {
     assert!(err.contains("its module is compiled"), "{err}");
     world.succeeds(&format!("{TRAIN} --quiet --batch 4 --seq 32 --out without"));
     assert_eq!(metrics(&world, "with"), metrics(&world, "without"));
+}
+
+#[test]
+fn a_recompiled_bundle_uses_none_of_its_executables() {
+    let world = World::new();
+    world.succeeds(COMPILE);
+    let train = |out: &str| {
+        let ran = world.hloom(&format!("{TRAIN} --bundle bundle --recompile --out {out}"));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.err.contains("the bundle's module is compiled for cpu:1\n"), "{}", ran.err);
+    };
+    // Every number in the data of the program, and all digests with it.
+    world.change_in_bundle("executable.cpu:1.bin", |mut bytes| {
+        let middle = bytes.len() / 4..bytes.len() / 2;
+        bytes[middle].iter_mut().for_each(|byte| *byte ^= 0x55);
+        bytes
+    });
+    train("altered");
+    world.remove("bundle/executable.cpu:1.bin");
+    world.remove("bundle/optimized.cpu:1.hlo.pb");
+    train("missing");
+    world.succeeds(&format!("{TRAIN} --quiet --batch 4 --seq 32 --out without"));
+    let expect = metrics(&world, "without");
+    assert_eq!((metrics(&world, "altered"), metrics(&world, "missing")), (expect.clone(), expect));
+}
+
+#[test]
+fn a_recompiled_bundle_needs_the_module_that_its_manifest_describes() {
+    let world = World::new();
+    world.succeeds(COMPILE);
+    let before = hloom::runtime::bundle::sha256(&world.read("bundle/module.hlo.pb"));
+    world.change_in_bundle("module.hlo.pb", |bytes| {
+        let mut module = proto::decode(&bytes).unwrap();
+        module.name = "another".into();
+        proto::encode(&verify(module).unwrap())
+    });
+    let after = hloom::runtime::bundle::sha256(&world.read("bundle/module.hlo.pb"));
+    let ran = world.hloom(&format!("{TRAIN} --quiet --bundle bundle --recompile --out out"));
+    let expect = format!(
+        "error: bundle/module.hlo.pb is not the step that manifest.json describes: expected SHA-256 {before}, found \
+         {after}\n\nhint: copy the bundle again, or make another one with `hloom compile`\n"
+    );
+    assert_eq!((ran.code, ran.err), (Some(2), expect));
 }
 
 #[test]

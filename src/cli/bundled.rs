@@ -11,13 +11,14 @@ use super::{
 };
 use crate::{
     base::DType,
+    hlo::proto,
     model::{LoraSpec, Scaling},
     pjrt::targets::Target,
     runtime::{
         Compiled, Engine, RuntimeError,
-        bundle::{Bundle, BundleError, Manifest, Optimizer},
+        bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, Optimizer, sha256},
     },
-    step::{Packing, StepSpec},
+    step::{self, Packing, StepSpec},
     templates::Templates,
     train::{TrainError, adapter_config, lora_spec},
 };
@@ -29,7 +30,7 @@ use crate::{
 pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
     let Manifest { made, .. } = bundle.manifest();
     let Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
-    let dtype = made.dtype.parse::<DType>().map_err(|error| odd(bundle, error.to_string()))?;
+    let dtype = made.dtype.parse::<DType>().map_err(|error| wrong_manifest(bundle, &error))?;
     let fixed = Settings {
         batch: Some(made.batch),
         seq: Some(made.seq),
@@ -43,6 +44,10 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
         max_grad_norm: Some(max_grad_norm.unwrap_or(f64::INFINITY)),
         ..plan::method_settings(&made.method)
     };
+    let checks = [plan::optimizer(&fixed).err(), plan::max_grad_norm(&fixed).err()];
+    if let Some(error) = checks.into_iter().flatten().next() {
+        return Err(wrong_manifest(bundle, &error));
+    }
     let spelled = |settings: &Settings| {
         let count = |value: Option<usize>| value.map(|value| value.to_string());
         let sizes = [
@@ -83,30 +88,84 @@ pub fn check_templates(templates: &Templates, bundle: &Bundle) -> Result<(), Tra
     Err(differs("--templates", names(made.keys().collect()), names(found.keys().collect())))
 }
 
-/// The executable that the bundle has for a target and a plugin, if it has one.
+/// Opens the bundle that the settings name, if they name one.
 ///
 /// # Errors
-/// If a file cannot be read, or has changed.
-pub fn executable(bundle: &Bundle, target: &Target, plugin: &Path) -> Result<Option<Vec<u8>>, TrainError> {
-    Ok(bundle.executable(&target.to_string(), &file_sha256(plugin)?)?)
+/// If it is none, or is to be recompiled where none is named.
+pub fn open(given: &Settings) -> Result<Option<Bundle>, TrainError> {
+    let recompile = given.recompile == Some(true);
+    let contents = if recompile { Contents::Module } else { Contents::All };
+    match &given.bundle {
+        Some(folder) => Ok(Some(Bundle::open(folder, contents)?)),
+        None if recompile => Err(TrainError::Setting {
+            setting: "--recompile",
+            problem: "expected --bundle with it, found none".into(),
+            hint: Some("without a bundle every run compiles the step; leave it out".into()),
+        }),
+        None => Ok(None),
+    }
 }
 
-/// The bundle's step on devices: its executable, else its module compiled.
-///
-/// # Errors
-/// If the bundle is for something else, or the plugin fails.
-pub fn step(
-    bundle: &Bundle,
-    executable: Option<&[u8]>,
-    engine: &Engine,
-    spec: &StepSpec<'_>,
-) -> Result<Compiled, TrainError> {
-    let program = bundle.program(spec)?;
-    let compiled: Result<Compiled, RuntimeError> = match executable {
-        Some(bytes) => engine.load(program, bytes),
-        None => engine.compile(program, spec.mesh),
-    };
-    Ok(compiled?)
+/// What the step of a bundle is made from.
+pub enum Source {
+    /// An executable that this plugin made.
+    Executable(Vec<u8>),
+    /// The module: there is no such executable.
+    Module,
+    /// The module, as it was asked for.
+    Recompiled,
+}
+
+impl Source {
+    /// What the bundle has for a target and a plugin.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or has changed.
+    pub fn of(bundle: &Bundle, given: &Settings, target: &Target, plugin: &Path) -> Result<Self, TrainError> {
+        if given.recompile == Some(true) {
+            return Ok(Self::Recompiled);
+        }
+        let executable = bundle.executable(&target.to_string(), &file_sha256(plugin)?)?;
+        Ok(executable.map_or(Self::Module, Self::Executable))
+    }
+
+    /// What happens to the step, for the user.
+    pub fn line(&self, target: &Target) -> String {
+        match self {
+            Self::Executable(_) => format!("the step is compiled already for {target}"),
+            Self::Module => {
+                format!("the bundle has no executable of this plugin for {target}; its module is compiled")
+            }
+            Self::Recompiled => format!("the bundle's module is compiled for {target}"),
+        }
+    }
+
+    /// The bundle's step on devices.
+    ///
+    /// # Errors
+    /// If the bundle is for something else, or the plugin fails. If a module to recompile is not the one that its manifest
+    /// describes, for this version of hloom.
+    pub fn step(
+        &self,
+        bundle: &Bundle,
+        engine: &Engine,
+        spec: &StepSpec<'_>,
+    ) -> Result<Compiled, TrainError> {
+        let program = bundle.program(spec)?;
+        if matches!(self, Self::Recompiled) && bundle.manifest().hloom == env!("CARGO_PKG_VERSION") {
+            let expected = sha256(&proto::encode(&step::build(spec, step::Program::Train)?.module));
+            let found = bundle.manifest().module_sha256.clone();
+            if found != expected {
+                let path = bundle.folder().join(MODULE);
+                return Err(BundleError::AnotherModule { path, expected, found }.into());
+            }
+        }
+        let compiled: Result<Compiled, RuntimeError> = match self {
+            Self::Executable(bytes) => engine.load(program, bytes),
+            Self::Module | Self::Recompiled => engine.compile(program, spec.mesh),
+        };
+        Ok(compiled?)
+    }
 }
 
 /// The settings of the adapters, which are compared as PEFT writes them.
@@ -177,6 +236,11 @@ fn target(given: Option<Word<Target>>, bundle: &Bundle) -> Result<Word<Target>, 
 
 fn differs(setting: &str, made: String, found: String) -> TrainError {
     BundleError::Differs { setting: setting.to_owned(), made, found }.into()
+}
+
+/// The error for what a bundle's manifest says and no setting that is given.
+pub fn wrong_manifest(bundle: &Bundle, error: &impl ToString) -> TrainError {
+    odd(bundle, format!("{MANIFEST}: {}", error.to_string()))
 }
 
 fn odd(bundle: &Bundle, reason: String) -> TrainError {

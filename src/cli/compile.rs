@@ -42,6 +42,9 @@ use crate::{
 ///
 /// The folder that it writes is what `hloom train --bundle` runs from. What was compiled once is kept in `compiled` under
 /// the folder of the store; that can be removed at any time.
+///
+/// The digests in the bundle's manifest detect damaged files, not forged ones: use `hloom train --bundle DIR --recompile` for a
+/// bundle from elsewhere, which ignores its executables.
 #[derive(clap::Args, Debug)]
 pub struct Compile {
     #[command(flatten)]

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     data::UpdateSize,
     pjrt::store::Network,
-    runtime::{Engine, bundle::Bundle},
+    runtime::Engine,
     step::StepSpec,
     train::{
         Encoded,
@@ -50,7 +50,7 @@ impl Train {
             Some(file) => settings.or(run_file::read(&file, &env.home)?),
             None => settings,
         };
-        let bundle = settings.bundle.as_deref().map(Bundle::open).transpose()?;
+        let bundle = bundled::open(&settings)?;
         let settings = match &bundle {
             Some(bundle) => bundled::settings(settings, bundle)?,
             None => settings,
@@ -75,21 +75,18 @@ impl Train {
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
         config.dtype = compute_type.dtype;
-        let lora = plan::resolve_lora(&config.lora, &model.config)?;
+        let lora = plan::resolve_lora(&config.lora, &model.config).map_err(|findings| match &bundle {
+            Some(bundle) => bundled::wrong_manifest(bundle, &findings),
+            None => findings.into(),
+        })?;
         let mesh = devices.plan(config.workload(&model.config, &lora))?;
         let plugin =
             resources.plugin(devices.target(), settings.plugin.as_deref(), &starter, &mut reporter)?;
         config.base_model = Some(base);
-        let executable = |bundle| bundled::executable(bundle, devices.target(), plugin.path());
-        let executable = bundle.as_ref().map(executable).transpose()?.flatten();
-        if bundle.is_some() {
-            let target = devices.target();
-            reporter.line(&match executable {
-                Some(_) => format!("the step is compiled already for {target}"),
-                None => format!(
-                    "the bundle has no executable of this plugin for {target}; its module is compiled"
-                ),
-            });
+        let source = |bundle| bundled::Source::of(bundle, &settings, devices.target(), plugin.path());
+        let source = bundle.as_ref().map(source).transpose()?;
+        if let Some(source) = &source {
+            reporter.line(&source.line(devices.target()));
         }
 
         let data = Encoded::new(&config, &model, &data)?;
@@ -103,8 +100,8 @@ impl Train {
         let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {
             let engine = Engine::start(plugin, devices.target())?;
-            let step = |bundle| bundled::step(bundle, executable.as_deref(), &engine, spec);
-            let step = bundle.as_ref().map(step).transpose()?;
+            let step = bundle.as_ref().zip(source.as_ref());
+            let step = step.map(|(bundle, source)| source.step(bundle, &engine, spec)).transpose()?;
             Ok(Ready { engine, step })
         };
         let ran = run::run(&config, &model, &data, ready, mesh.as_ref(), &templates, &mut watch);

@@ -8,6 +8,8 @@ use crate::support::world::World;
 
 const COMPILE: &str = "compile --model model --batch 4 --seq 32 --quiet --offline";
 const TRAIN: &str = "train --model model --data rows.jsonl --out out --quiet --offline --bundle bundle";
+const AGAIN: &str = "\nhint: copy the bundle again, or make another one with `hloom compile`\n";
+const MAKES: &str = "\nhint: `hloom compile --out DIR` makes one\n";
 const DIFFERS: &str = "\nhint: leave the setting out, or make another bundle with `hloom compile`\n";
 
 /// A world with a bundle, which is compiled once for all tests.
@@ -66,7 +68,6 @@ fn another_model() {
 
 #[test]
 fn files_that_have_changed() {
-    const AGAIN: &str = "\nhint: copy the bundle again, or make it anew with `hloom compile`\n";
     for file in ["module.hlo.pb", "executable.cpu:1.bin", "memory.json"] {
         let world = world();
         let name = format!("bundle/{file}");
@@ -90,19 +91,133 @@ fn files_that_have_changed() {
 
 #[test]
 fn folders_that_are_no_bundles() {
-    const MAKES: &str = "\nhint: `hloom compile --out DIR` makes one\n";
     let world = world();
     let train = TRAIN.replace("--bundle bundle", "--bundle model");
     world.refuses(&train, &format!("error: not a bundle: model: it has no manifest.json\n{MAKES}"));
-    world.change_json("bundle/manifest.json", |manifest| {
-        manifest["files"]["../rows.jsonl"] = "".into();
-    });
-    let expect = "not a bundle: bundle: manifest.json names a file outside of it: ../rows.jsonl";
-    world.refuses(TRAIN, &format!("error: {expect}\n{MAKES}"));
     world.refuses(
         &format!("{COMPILE} --out model"),
         "error: the output folder exists, and is no bundle: model\n\n\
          hint: give another folder with --out; only a bundle is replaced\n",
+    );
+}
+
+#[test]
+fn a_manifest_that_has_changed() {
+    let world = world();
+    let expected = hloom::runtime::bundle::sha256(&world.read("bundle/manifest.json"));
+    world.change_json("bundle/manifest.json", |manifest| manifest["made"]["batch"] = 8.into());
+    let found = hloom::runtime::bundle::sha256(&world.read("bundle/manifest.json"));
+    let expect = format!(
+        "bundle/manifest.json has changed since the bundle was made: expected SHA-256 {expected}, found {found}"
+    );
+    world.refuses(TRAIN, &format!("error: {expect}\n{AGAIN}"));
+    world.refuses(&format!("{TRAIN} --recompile"), &format!("error: {expect}\n{AGAIN}"));
+}
+
+#[test]
+fn manifests_that_name_files_elsewhere() {
+    let world = world();
+    let manifest = world.read("bundle/manifest.json");
+    for name in ["../rows.jsonl", "/etc/passwd", "/", ".", "..", "", "a/b", "./module.hlo.pb", "a\\b"] {
+        let expect =
+            format!("error: not a bundle: bundle: manifest.json names a file outside of it: {name}\n{MAKES}");
+        world.change_manifest(|manifest| manifest["files"][name] = "".into());
+        world.refuses(TRAIN, &expect);
+        world.write_manifest(&manifest);
+        world.change_manifest(|manifest| manifest["targets"][0]["executable"] = name.into());
+        world.refuses(TRAIN, &expect);
+        world.write_manifest(&manifest);
+    }
+}
+
+/// Checks what a bundle with another text as its manifest is refused with.
+#[track_caller]
+fn check_manifest(world: &World, text: &[u8], reason: &str) {
+    let manifest = world.read("bundle/manifest.json");
+    world.write_manifest(text);
+    let expect = format!("error: not a bundle: bundle: manifest.json: {reason}");
+    let ran = world.hloom(TRAIN);
+    assert!(ran.err.starts_with(&expect) && ran.err.ends_with(MAKES), "{}", ran.err);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    world.write_manifest(&manifest);
+}
+
+#[test]
+fn manifests_that_are_no_manifests() {
+    let world = world();
+    let check = |text: &[u8], reason: &str| check_manifest(&world, text, reason);
+    check(b"", "EOF while parsing a value at line 1 column 0");
+    check(b"{}", "missing field `hloom` at line 1 column 2");
+    check(b"[1, 2]", "invalid type: integer `1`, expected a string at line 1 column 2");
+    check(b"{\"hloom\": \"\xff\"}", "invalid unicode code point at line 1 column 12");
+    let deep = [&b"{\"made\": "[..], &b"[".repeat(100_000)].concat();
+    check(&deep, "invalid type: sequence, expected a string at line 1 column 10");
+    let deep = [&b"{\"unknown\": "[..], &b"[".repeat(100_000)].concat();
+    check(&deep, "EOF while parsing a list at line 1 column 100012");
+    let before =
+        "{\"hloom\": \"\", \"module_sha256\": \"\", \"files\": {}, \"made\": {\"model\": \"\", \"config\": ";
+    let deep = [before.as_bytes(), &b"[".repeat(100_000)].concat();
+    check(&deep, "recursion limit exceeded at line 1 column ");
+    let manifest = world.read("bundle/manifest.json");
+    check(&manifest[..manifest.len() / 2], "EOF while parsing ");
+}
+
+#[test]
+fn manifests_whose_values_cannot_be() {
+    let world = world();
+    let whole: serde_json::Value = serde_json::from_slice(&world.read("bundle/manifest.json")).unwrap();
+    let check = |pointer: &str, value: serde_json::Value, reason: &str| {
+        let mut manifest = whole.clone();
+        *manifest.pointer_mut(pointer).unwrap() = value;
+        check_manifest(&world, manifest.to_string().as_bytes(), reason);
+    };
+    check("/made/batch", "4".into(), "invalid type: string \"4\", expected whole number");
+    check("/made/batch", (-4).into(), "invalid value: integer `-4`, expected whole number");
+    check("/made/seq", 1e300.into(), "invalid type: floating point `1e+300`, expected whole number");
+    check("/files", 7.into(), "invalid type: integer `7`, expected a map");
+    check("/inputs", serde_json::json!({}), "invalid type: map, expected a sequence");
+    check(
+        "/made/method/micro_batches",
+        0.into(),
+        "invalid value: integer `0`, expected a nonzero whole number",
+    );
+    let batch = "expected `input_ids` of the module to be s32";
+    check("/made/batch", u64::MAX.into(), &format!("{batch}[{},32], found s32[4,32]", u64::MAX));
+    check("/made/seq", u64::MAX.into(), &format!("{batch}[4,{}], found s32[4,32]", u64::MAX));
+    check("/made/seq", 1.into(), &format!("{batch}[4,1], found s32[4,32]"));
+    check("/made/optimizer/beta1", 1.into(), "--beta1: expected a number from 0 to below 1, found: 1\n");
+    check(
+        "/made/optimizer/max_grad_norm",
+        (-1).into(),
+        "--max-grad-norm: expected a number above zero, found: -1\n",
+    );
+    check("/made/lora/r", 0.into(), "`--rank`: expected a rank from 1 to ");
+    check("/made/lora/target_modules", "../x".into(), "`--targets`: matches no linear of the model: ../x\n");
+    check("/made/dtype", "f33".into(), "unknown element type: f33");
+    check("/made/batch", 0.into(), &format!("{batch}[0,32], found s32[4,32]"));
+    check("/inputs", serde_json::json!([]), &format!("{batch}[4,32], found no such argument"));
+    check("/outputs", serde_json::json!([]), "expected 46 results of the module, found 0");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_no_file_of_a_bundle() {
+    let world = world();
+    world.remove("bundle/memory.json");
+    let made = std::process::Command::new("mkfifo").arg(world.path("bundle/memory.json")).status();
+    assert!(made.unwrap().success());
+    let ran = world.hloom(TRAIN);
+    let expect = "error: cannot read: bundle/memory.json\n  caused by: not a regular file\n";
+    assert_eq!((ran.code, ran.err.as_str()), (Some(2), expect));
+}
+
+#[test]
+fn recompiling_without_a_bundle() {
+    let world = World::new();
+    world.refuses(
+        "train --model model --data rows.jsonl --out out --quiet --offline --recompile",
+        "error: --recompile: expected --bundle with it, found none\n\n\
+         hint: without a bundle every run compiles the step; leave it out\n",
     );
 }
 

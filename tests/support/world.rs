@@ -11,6 +11,7 @@ use std::{
 use hloom::{
     base::Literal,
     pjrt::testing::{CpuBuild, cpu_plugin_path, store},
+    runtime::bundle::sha256,
     weights::{read_safetensors, write_safetensors},
 };
 use serde_json::{Value, json};
@@ -75,6 +76,31 @@ impl World {
         let mut json = serde_json::from_slice(&self.read(name)).unwrap();
         change(&mut json);
         self.write(name, json.to_string());
+    }
+
+    /// Changes the manifest of the bundle in `bundle`, and its digest.
+    pub fn change_manifest(&self, change: impl FnOnce(&mut Value)) {
+        self.change_json("bundle/manifest.json", change);
+        self.write_manifest(&self.read("bundle/manifest.json"));
+    }
+
+    /// Writes the manifest of the bundle in `bundle`, and its digest.
+    pub fn write_manifest(&self, text: &[u8]) {
+        self.write("bundle/manifest.json", text);
+        self.write("bundle/manifest.sha256", format!("{}  manifest.json\n", sha256(text)));
+    }
+
+    /// Changes a file of the bundle in `bundle`, and every digest of it.
+    pub fn change_in_bundle(&self, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
+        let path = format!("bundle/{name}");
+        let bytes = change(self.read(&path));
+        self.write(&path, &bytes);
+        self.change_manifest(|manifest| {
+            manifest["files"][name] = sha256(&bytes).into();
+            if name == "module.hlo.pb" {
+                manifest["module_sha256"] = sha256(&bytes).into();
+            }
+        });
     }
 
     pub fn change_tensors(&self, name: &str, change: impl FnOnce(&mut BTreeMap<String, Literal>)) {

@@ -37,6 +37,19 @@ pub enum BundleError {
         /// What it has.
         found: String,
     },
+    /// The module computes something else than its manifest says.
+    #[error(
+        "{} is not the step that manifest.json describes: expected SHA-256 {expected}, found {found}",
+        path.display()
+    )]
+    AnotherModule {
+        /// The file.
+        path: PathBuf,
+        /// That of the module built from the manifest.
+        expected: String,
+        /// That of the file.
+        found: String,
+    },
     /// The module is not one of this version of hloom.
     #[error("cannot read {}", path.display())]
     Module {
@@ -64,8 +77,8 @@ impl BundleError {
             Self::Io { .. } => None,
             Self::NotABundle { .. } => Some("`hloom compile --out DIR` makes one".into()),
             Self::Occupied(_) => Some("give another folder with --out; only a bundle is replaced".into()),
-            Self::Edited { .. } | Self::Module { .. } => {
-                Some("copy the bundle again, or make it anew with `hloom compile`".into())
+            Self::Edited { .. } | Self::AnotherModule { .. } | Self::Module { .. } => {
+                Some("copy the bundle again, or make another one with `hloom compile`".into())
             }
             Self::Differs { .. } => {
                 Some("leave the setting out, or make another bundle with `hloom compile`".into())

@@ -2,7 +2,13 @@
 //!
 //! `module.hlo.pb` is the same bytes for every target; `manifest.json` says what it is made for and holds the SHA-256 of
 //! every other file; `executable.TARGET.bin` and `optimized.TARGET.hlo.pb` are what a plugin made of the module;
-//! `memory.json` says what each device must hold.
+//! `memory.json` says what each device must hold. `manifest.sha256` holds the digest of the manifest, in the form that
+//! `sha256sum -c` reads.
+//!
+//! The digests detect accidents: an interrupted copy, a file of another bundle, an edit. They do not prove who made a
+//! bundle, since anyone who can write a file can write its digest too. An executable is machine code that the plugin runs
+//! without looking at it, so that one from a stranger may do anything. The module is data: it is verified when it is read,
+//! and compiling it, as with [`Contents::Module`], ignores the executables.
 
 mod error;
 mod manifest;
@@ -13,11 +19,13 @@ mod write;
 pub use error::BundleError;
 pub use manifest::{Build, Made, Manifest, Optimizer, PluginRecord, SlotRecord, sha256};
 pub use memory::{Cause, LargeValue, MemoryReport};
-pub use open::Bundle;
+pub use open::{Bundle, Contents};
 pub use write::{BundleWriter, claim};
 
 /// The manifest's file.
 pub const MANIFEST: &str = "manifest.json";
+/// The digest of the manifest's file.
+pub const MANIFEST_SHA256: &str = "manifest.sha256";
 /// The module as a proto.
 pub const MODULE: &str = "module.hlo.pb";
 /// The module as text.

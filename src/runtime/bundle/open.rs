@@ -1,36 +1,52 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use serde_json::Value;
 
-use super::{Build, BundleError, MANIFEST, MESH, MODULE, Manifest, SlotRecord, sha256};
+use super::{
+    Build, BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Made, Manifest, SlotRecord, sha256,
+};
 use crate::{
-    hlo::{proto, verify},
+    base::Shape,
+    hlo::{Verified, proto, verify},
     model::Config,
-    step::{Slot, StepProgram, StepSpec, roles, slots},
+    step::{Role, Slot, StepProgram, StepSpec, roles, slots},
 };
 
-/// A bundle whose files are those that were written.
+/// The parts of a bundle that are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Everything.
+    All,
+    /// The module and the mesh config: executables are not read, and compiled from the module instead.
+    Module,
+}
+
+/// A bundle whose files have the digests that its manifest lists. That they were written by whoever compiled the bundle is
+/// not known; see the [module's text](super).
 #[derive(Clone, Debug)]
 pub struct Bundle {
     folder: PathBuf,
     manifest: Manifest,
+    contents: Contents,
 }
 
 impl Bundle {
-    /// Reads the manifest of the bundle in `folder`, and every file once to see that it has not changed.
+    /// Reads the manifest of the bundle in `folder`, and every file of `contents` once to see that it has not changed.
     ///
     /// # Errors
-    /// If it is no bundle, or a file is missing or has changed.
-    pub fn open(folder: &Path) -> Result<Self, BundleError> {
+    /// If it is no bundle, a file is missing or has changed, or the module is not the one that the manifest describes.
+    pub fn open(folder: &Path, contents: Contents) -> Result<Self, BundleError> {
         let manifest = read_manifest(folder)?;
-        let bundle = Self { folder: folder.to_owned(), manifest };
-        for name in [MODULE.to_owned()].iter().chain(bundle.manifest.files.keys()) {
+        let bundle = Self { folder: folder.to_owned(), manifest, contents };
+        let is_used = |name: &&String| contents == Contents::All || [MODULE, MESH].contains(&name.as_str());
+        for name in bundle.manifest.files.keys().filter(is_used) {
             bundle.read(name)?;
         }
+        bundle.check_batch(&bundle.module()?)?;
         Ok(bundle)
     }
 
@@ -86,10 +102,7 @@ impl Bundle {
     /// # Errors
     /// If the module cannot be read, or the first slot that lies otherwise.
     pub fn program(&self, spec: &StepSpec<'_>) -> Result<StepProgram, BundleError> {
-        let path = self.folder.join(MODULE);
-        let module = proto::decode(&self.read(MODULE)?)
-            .map_err(|source| BundleError::Module { path: path.clone(), source })?;
-        let module = verify(module).map_err(|findings| self.odd(findings.to_string()))?;
+        let module = self.module()?;
         let known: BTreeMap<String, Slot> =
             slots(spec, roles(spec.workload)).into_iter().map(|slot| (slot.role.to_string(), slot)).collect();
         let resolve = |records: &[SlotRecord]| {
@@ -107,6 +120,10 @@ impl Bundle {
             records.iter().map(slot).collect::<Result<Vec<Slot>, BundleError>>()
         };
         let (inputs, outputs) = (resolve(&self.manifest.inputs)?, resolve(&self.manifest.outputs)?);
+        let entry = module.module().entry();
+        let results = entry.result().as_tuple().unwrap_or_default().iter().collect();
+        self.check_shapes("arguments", &inputs, entry.parameter_shapes())?;
+        self.check_shapes("results", &outputs, results)?;
         Ok(StepProgram { module, inputs, outputs })
     }
 
@@ -115,29 +132,70 @@ impl Bundle {
         self.manifest.targets.iter().find(|build| build.target == target)
     }
 
-    /// The executable for a target, if the plugin of this SHA-256 made one.
+    /// The executable for a target, if the plugin of this SHA-256 made one and it is used.
     ///
     /// # Errors
     /// If it cannot be read, or has changed.
     pub fn executable(&self, target: &str, plugin_sha256: &str) -> Result<Option<Vec<u8>>, BundleError> {
         let build = self.build(target).filter(|build| build.plugin.sha256 == plugin_sha256);
-        build.and_then(|build| build.executable.as_ref()).map(|name| self.read(name)).transpose()
+        let name = build.and_then(|build| build.executable.as_ref());
+        name.filter(|_| self.contents == Contents::All).map(|name| self.read(name)).transpose()
+    }
+
+    /// The module, verified.
+    fn module(&self) -> Result<Verified, BundleError> {
+        let path = self.folder.join(MODULE);
+        let module =
+            proto::decode(&self.read(MODULE)?).map_err(|source| BundleError::Module { path, source })?;
+        verify(module).map_err(|findings| self.odd(format!("{MODULE}: {findings}")))
+    }
+
+    /// Refuses a manifest that has other sizes of a batch than the module.
+    fn check_batch(&self, module: &Verified) -> Result<(), BundleError> {
+        let Made { batch, seq, .. } = self.manifest.made;
+        let role = Role::InputIds.to_string();
+        let number = self.manifest.inputs.iter().position(|record| record.role == role);
+        let shapes = module.module().entry().parameter_shapes();
+        let shape = number.and_then(|number| shapes.get(number)?.as_array());
+        // Sharding may pad a sequence.
+        let is_length = |positions| positions == seq || (self.mesh().is_some() && positions > seq && seq > 1);
+        match shape.map(|shape| &shape.dims[..]) {
+            Some(&[rows, positions]) if rows == batch && is_length(positions) => Ok(()),
+            _ => {
+                let found = shape.map_or("no such argument".to_owned(), ToString::to_string);
+                Err(self.odd(format!(
+                    "{MANIFEST}: expected `{role}` of the module to be s32[{batch},{seq}], found {found}"
+                )))
+            }
+        }
+    }
+
+    /// Refuses slots that are not the arguments or results of the module.
+    fn check_shapes(&self, what: &str, slots: &[Slot], shapes: Vec<&Shape>) -> Result<(), BundleError> {
+        if slots.len() != shapes.len() {
+            let (expected, found) = (shapes.len(), slots.len());
+            return Err(
+                self.odd(format!("{MANIFEST}: expected {expected} {what} of the module, found {found}"))
+            );
+        }
+        for (slot, &shape) in slots.iter().zip(&shapes) {
+            let found = slot.padded_shape();
+            if shape.as_array() != Some(&found) {
+                let role = slot.role;
+                return Err(self.odd(format!("{MANIFEST}: expected `{role}` to be {shape}, found {found}")));
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, BundleError> {
         let path = self.folder.join(name);
-        let bytes = fs::read(&path).map_err(|source| BundleError::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
+        let bytes = read_file(&path)?;
         let manifest = &self.manifest;
-        let listed = manifest.files.get(name).ok_or_else(|| self.odd(format!("it does not list {name}")))?;
+        let listed = manifest.files.get(name);
+        let listed = listed.ok_or_else(|| self.odd(format!("{MANIFEST} does not list {name}")))?;
         let expected = if name == MODULE { &manifest.module_sha256 } else { listed };
-        let found = sha256(&bytes);
-        if found != *expected {
-            return Err(BundleError::Edited { path, expected: expected.clone(), found });
-        }
+        check_digest(path, &bytes, expected)?;
         Ok(bytes)
     }
 
@@ -150,18 +208,50 @@ impl Bundle {
 pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, BundleError> {
     let path = folder.join(MANIFEST);
     let odd = |reason: String| BundleError::NotABundle { path: folder.to_owned(), reason };
-    let text = fs::read(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => odd(format!("it has no {MANIFEST}")),
-        _ => BundleError::Io { action: "read", path: path.clone(), source },
-    })?;
+    if !path.exists() {
+        return Err(odd(format!("it has no {MANIFEST}")));
+    }
+    let text = read_file(&path)?;
+    let digest_path = folder.join(MANIFEST_SHA256);
+    // Bundles of older versions have none.
+    if digest_path.exists() {
+        let digest = read_file(&digest_path)?;
+        let digest =
+            String::from_utf8_lossy(&digest).split_whitespace().next().unwrap_or_default().to_owned();
+        check_digest(path, &text, &digest)?;
+    }
+    // The reader names Rust's type of the number.
+    let words = |error: serde_json::Error| error.to_string().replace("usize", "whole number");
     let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|error| odd(format!("{MANIFEST}: {error}")))?;
-    // Names are those of files in the folder, whatever an edited manifest says.
-    let outside = |name: &&String| Path::new(name).components().count() != 1 || name.starts_with("..");
+        serde_json::from_slice(&text).map_err(|error| odd(format!("{MANIFEST}: {}", words(error))))?;
     let builds = manifest.targets.iter().flat_map(|build| [&build.executable, &build.optimized]);
-    let stranger = manifest.files.keys().chain(builds.flatten()).find(outside).cloned();
+    let stranger = manifest.files.keys().chain(builds.flatten()).find(|name| !is_plain(name)).cloned();
     match stranger {
         Some(name) => Err(odd(format!("{MANIFEST} names a file outside of it: {name}"))),
         None => Ok(manifest),
     }
+}
+
+/// Whether a name is that of a file in the folder, whatever an edited manifest says.
+fn is_plain(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    let only = (components.next(), components.next());
+    matches!(only, (Some(Component::Normal(component)), None) if component == name) && !name.contains('\\')
+}
+
+/// The content of a file; a pipe, which could keep a reader waiting, and a folder are none.
+fn read_file(path: &Path) -> Result<Vec<u8>, BundleError> {
+    let read = || match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    };
+    read().map_err(|source| BundleError::Io { action: "read", path: path.to_owned(), source })
+}
+
+fn check_digest(path: PathBuf, bytes: &[u8], expected: &str) -> Result<(), BundleError> {
+    let found = sha256(bytes);
+    if found == expected {
+        return Ok(());
+    }
+    Err(BundleError::Edited { path, expected: expected.to_owned(), found })
 }

@@ -7,7 +7,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{BundleError, MANIFEST, Manifest, open::read_manifest, sha256};
+use super::{BundleError, MANIFEST, MANIFEST_SHA256, Manifest, open::read_manifest, sha256};
 use crate::base::output::{parent, resolve_links, sync_folder, temporary};
 
 /// Sees that a bundle can be written as `folder`: that nothing is there, or an older bundle, or nothing in it.
@@ -27,6 +27,11 @@ pub fn claim(folder: &Path) -> Result<(), BundleError> {
         return Ok(());
     }
     Err(BundleError::Occupied(folder.to_owned()))
+}
+
+/// The content of `manifest.sha256`.
+fn digest_line(manifest: &[u8]) -> String {
+    format!("{}  {MANIFEST}\n", sha256(manifest))
 }
 
 /// A bundle that is being written beside its place.
@@ -70,7 +75,9 @@ impl BundleWriter {
         let manifest = Manifest { files: self.files.clone(), ..manifest };
         let text =
             serde_json::to_string_pretty(&manifest).map_err(|error| self.error(MANIFEST, error.into()))?;
-        self.write(MANIFEST, (text + "\n").as_bytes())?;
+        let text = text + "\n";
+        self.write(MANIFEST, text.as_bytes())?;
+        self.write(MANIFEST_SHA256, digest_line(text.as_bytes()).as_bytes())?;
         let Self { folder, work, .. } = self;
         let error = |source| BundleError::Io { action: "write", path: folder.clone(), source };
         sync_folder(work.path()).map_err(error)?;
