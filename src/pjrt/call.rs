@@ -95,7 +95,11 @@ impl Table {
                 destroy(&mut sys::ErrorDestroyArgs { error, ..CStruct::new() });
             }
         }
-        PjrtError::Failed { call, code, message: message.trim().to_owned() }
+        let message = match message.trim() {
+            "" => "it gave no message".to_owned(),
+            text => text.to_owned(),
+        };
+        PjrtError::Failed { call, code, message }
     }
 
     /// # Safety

@@ -248,6 +248,9 @@ impl PjrtError {
                 "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if it ended without doing so"
                     .into(),
             ),
+            Self::Failed { message, .. } if message.starts_with("Unexpected option name passed to") => {
+                Some("the plugin is probably for other devices than the target's: give a target that it is for".into())
+            }
             Self::Failed { message, .. } if message.contains("annotate_device_placement") => {
                 Some("this plugin moves nothing between memories: use a newer one, or keep all on the device".into())
             }

@@ -136,6 +136,7 @@ impl TrainError {
             {
                 Class::Input
             }
+            Self::Start(StartError::Platform { .. }) => Class::Input,
             Self::Runtime(RuntimeError::Weights(_)) => Class::Input,
             Self::Runtime(_) | Self::Start(_) | Self::Compile { .. } => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,

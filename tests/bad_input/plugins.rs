@@ -6,13 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hloom::pjrt::testing::c_library;
+use hloom::pjrt::testing::{CpuBuild, c_library, cpu_plugin_path, installed_package};
 
 use crate::support::world::{World, until};
 
-const COMMANDS: [&str; 3] = [
+const COMMANDS: [&str; 4] = [
     "train --model model --data rows.jsonl --out out --quiet --plugin",
     "generate --model model --prompt hello --quiet --plugin",
+    "parity --model model --adapter adapter --expected expected.safetensors --quiet --plugin",
     "plugin info",
 ];
 
@@ -74,7 +75,8 @@ fn check(before: &str, body: &str, code: i32, expect: &str) {
 fn check_client(before: &str, body: &str, expect: &str) {
     let body = format!("{FILL} {body} return &api;");
     let Some(case) = Case::new(before, &body) else { return };
-    case.check(&COMMANDS[..2], 3, expect);
+    // `plugin info` starts none.
+    case.check(&COMMANDS[..3], 3, expect);
 }
 
 #[test]
@@ -164,6 +166,40 @@ fn clients_that_do_not_start() {
     creates("abort();", "the plugin crashed while starting its client (signal 6, aborted)");
     creates("_exit(1);", "the plugin ended its process with code 1 while starting its client");
     creates("pause();", "the plugin was stopped after 3 s while starting its client");
+}
+
+#[test]
+fn refusals_without_words() {
+    let refuse = "static void *refuse(void *args) { return (void *)8; }";
+    let expect = "PJRT_Plugin_Initialize failed with UNKNOWN: it gave no message";
+    check(refuse, &format!("{FILL} api.calls[INITIALIZE] = refuse; return &api;"), 3, expect);
+    check_client(
+        refuse,
+        "api.calls[CREATE] = refuse;",
+        "PJRT_Client_Create failed with UNKNOWN: it gave no message",
+    );
+}
+
+#[test]
+fn a_plugin_for_other_devices_than_the_targets() {
+    let world = World::new();
+    let plugin = fs::canonicalize(cpu_plugin_path(CpuBuild::Pinned)).unwrap();
+    let plugin = plugin.display();
+    world.refuses(
+        &format!("{} {plugin} --target tpu", COMMANDS[0]),
+        &format!(
+            "error: expected a plugin for tpu, found one for cpu: {plugin}\n\n\
+             hint: use the target `cpu`, or a plugin for tpu\n"
+        ),
+    );
+    let ran = world.hloom(&format!("{} {plugin} --target h100", COMMANDS[0]));
+    let hint =
+        "\nhint: the plugin is probably for other devices than the target's: give a target that it is for\n";
+    assert!(ran.code == Some(3) && ran.err.ends_with(hint), "{}", ran.err);
+    let Some(plugin) = installed_package("tpu") else { return };
+    let ran = world.hloom(&format!("{} {} --target cpu", COMMANDS[0], plugin.display()));
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    assert!(ran.err.starts_with("error: PJRT_Client_Create failed with "), "{}", ran.err);
 }
 
 #[test]

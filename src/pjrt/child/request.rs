@@ -68,8 +68,10 @@ pub(super) enum Devices {
 pub(super) enum Answer {
     /// Program and optimized program lie beside it.
     Compiled(Report),
-    /// The client started.
-    Started,
+    /// The client of this platform started.
+    Started {
+        platform: String,
+    },
     Described(Description),
     /// The plugin was not loaded, or not initialized.
     NotLoaded {
@@ -97,7 +99,7 @@ impl Answer {
             Self::TooLarge { message, hint } => {
                 ChildError::TooLarge { message: message.clone(), hint: hint.clone() }
             }
-            Self::Compiled(_) | Self::Started | Self::Described(_) => {
+            Self::Compiled(_) | Self::Started { .. } | Self::Described(_) => {
                 ChildError::Broken { reason: "it answers another request".into() }
             }
         }

@@ -43,7 +43,8 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         }
         Task::Start { options } => with_plugin(path, &reach, |plugin| {
             reach(Stage::Client);
-            Client::create(plugin, &borrowed(options)).map(|_| Answer::Started)
+            let client = Client::create(plugin, &borrowed(options))?;
+            Ok(Answer::Started { platform: client.platform().to_owned() })
         }),
         Task::Describe => with_plugin(path, &reach, |plugin| {
             let (api_version, attributes) = (plugin.api_version(), plugin.attributes()?);

@@ -38,6 +38,16 @@ pub enum StartError {
     /// The plugin was not loaded.
     #[error(transparent)]
     Plugin(#[from] PjrtError),
+    /// It drives other devices than the target has.
+    #[error("expected a plugin for {expected}, found one for {found}: {}", path.display())]
+    Platform {
+        /// The plugin's file.
+        path: PathBuf,
+        /// The target's platform.
+        expected: Platform,
+        /// The plugin's platform.
+        found: Platform,
+    },
     /// It refused, crashed or hung.
     #[error(transparent)]
     Child(#[from] ChildError),
@@ -57,6 +67,9 @@ impl StartError {
         match self {
             Self::Plugin(error) => error.hint(),
             Self::Child(error) => error.hint(),
+            Self::Platform { expected, found, .. } => {
+                Some(format!("use the target `{found}`, or a plugin for {expected}"))
+            }
             Self::NoDevice { presence, .. } => Some(presence.hint()),
         }
     }
@@ -86,18 +99,32 @@ pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(
     }
 
     let missing = presence::look(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
-    let (mut child, mut environment) = (child.clone(), &[][..]);
+    let mut child = child.clone();
     if missing.is_some() {
         child.timeout = Some(child.timeout.map_or(WITHOUT_DEVICES, |timeout| timeout.min(WITHOUT_DEVICES)));
-        environment = platform.compile_environment();
     }
+    // A TPU's plugin does not wait for the network of a cloud where none of its devices is to be found.
+    let environment = match platform {
+        Platform::Tpu if missing.is_none() => &[],
+        _ => Platform::Tpu.compile_environment(),
+    };
     let failed = |source: ChildError| match missing.clone() {
-        Some(presence) => StartError::NoDevice { presence, source },
-        None => StartError::Child(source),
+        // A refusal with a hint has another reason.
+        Some(presence) if source.hint().is_none() || !matches!(source, ChildError::Refused { .. }) => {
+            StartError::NoDevice { presence, source }
+        }
+        _ => StartError::Child(source),
     };
     let answer = ask(&request, &[], environment, &child).map_err(failed)?.answer;
     match &answer {
-        Answer::Started => {}
+        Answer::Started { platform: found } => {
+            // A plugin of another maker is taken at its word.
+            let found = Platform::ALL.iter().copied().find(|known| known.name() == found);
+            if let Some(found) = found.filter(|found| *found != platform) {
+                let path = job.plugin.to_owned();
+                return Err(StartError::Platform { path, expected: platform, found });
+            }
+        }
         // Loading ended in good order, so this process may repeat it, which gives the error itself.
         Answer::NotLoaded { .. } => {
             Plugin::load(job.plugin)?;
