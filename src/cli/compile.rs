@@ -21,7 +21,7 @@ use crate::{
     mesh::{Plan, explain_warnings},
     optim::AdamW,
     pjrt::{
-        CompileOptions, ProgramFormat,
+        self, CompileOptions, ProgramFormat,
         child::{ChildError, ChildProgram, CompileJob, Origin, compile_cached},
         store::{Network, package},
         targets::{Platform, Target},
@@ -238,14 +238,16 @@ impl Compiler<'_> {
         reporter: &mut Reporter<'_>,
     ) -> Result<Outcome, TrainError> {
         let plugin = self.resources.plugin_file(target, self.plugin.as_deref(), reporter)?;
-        if target.device().is_none() {
+        pjrt::Plugin::check_file(&plugin)?;
+        let is_present = target.device().is_none() || target.platform() == Platform::Cpu;
+        if is_present {
             self.starter.check(&plugin, target)?;
         }
         reporter.phase(&format!("compiling for {target}"));
         let record = plugin_record(&plugin, target, &self.store)?;
         let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
         let options = CompileOptions { partitioner, ..target.compile_options() };
-        let program = crate::pjrt::Program { format: ProgramFormat::Hlo, bytes: self.module };
+        let program = pjrt::Program { format: ProgramFormat::Hlo, bytes: self.module };
         let job = CompileJob { plugin: &plugin, target, program, options: &options };
         let cache = self.store.join("compiled");
         let limit = target.device().and_then(|device| device.memory_bytes);

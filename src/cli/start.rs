@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -84,8 +84,11 @@ pub fn duration(seconds: f64) -> Result<Duration, TrainError> {
 /// The child's side.
 pub fn serve(folder: &Path) -> Result<Answer, Failure> {
     // The parent holds the other end of the pipe as long as it lives, however it ends.
-    thread::spawn(|| {
+    let request = folder.to_owned();
+    thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        // Nothing is left to remove where the parent has.
+        let _ = fs::remove_dir_all(request);
         kill_self();
     });
     child::serve(folder)?;

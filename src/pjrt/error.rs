@@ -248,6 +248,11 @@ impl PjrtError {
                 "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if it ended without doing so"
                     .into(),
             ),
+            Self::Failed { call: "PJRT_Executable_DeserializeAndLoad", .. } => Some(
+                "the executable is damaged, or was made on another kind of machine: compile its module instead, as \
+                 `--recompile` does"
+                    .into(),
+            ),
             Self::Failed { message, .. } if message.starts_with("Unexpected option name passed to") => {
                 Some("the plugin is probably for other devices than the target's: give a target that it is for".into())
             }

@@ -1,7 +1,7 @@
 //! Recognizes the format of a plugin file before the system's loader opens it. The loader names neither the machine of a
 //! foreign library nor this one, and dies by a signal where a file ends before what its headers promise.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -24,6 +24,11 @@ const HEAD: u64 = 1024;
 /// If the file cannot be read, has another format or is for another machine, or is truncated.
 pub(super) fn check(path: &Path) -> Result<(), PjrtError> {
     let open = |source| PjrtError::Open { path: path.to_owned(), source };
+    let kind = fs::metadata(path).map_err(open)?.file_type();
+    // A pipe would keep a reader waiting.
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(open(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+    }
     let mut head = Vec::new();
     let file = File::open(path).map_err(open)?;
     // A folder can be opened too; the system's own words tell it from a file once it is read.
@@ -48,6 +53,11 @@ pub(super) fn check(path: &Path) -> Result<(), PjrtError> {
         Some(end) if end > found => Err(PjrtError::Truncated { path: path.to_owned(), expected: end, found }),
         Some(_) => Ok(()),
     }
+}
+
+/// The format that this machine loads.
+pub(super) fn expected() -> String {
+    Elf::of_this_machine().to_string()
 }
 
 /// Where the last segment that the loader maps ends; nothing if there is none.

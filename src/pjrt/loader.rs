@@ -4,13 +4,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{elf, error::PjrtError};
+use super::{elf, error::PjrtError, library_file};
 
 /// The error for the loader's text `reason` on the plugin in the file `path`.
 pub(super) fn explain(path: &Path, reason: String) -> PjrtError {
     const MISSING: &str = ": cannot open shared object file: No such file or directory";
+    const EXECUTABLE: &str = "cannot dynamically load position-independent executable";
     const UNDEFINED: &str = ": undefined symbol: ";
     let path = path.to_owned();
+    let own = format!("{}: ", path.display());
+    if reason.strip_prefix(&own) == Some(EXECUTABLE) {
+        let (expected, found) = (library_file::expected(), "a position-independent executable".into());
+        return PjrtError::Format { path, expected, found };
+    }
     if let Some(library) = reason.strip_suffix(MISSING) {
         let library = library.to_owned();
         let needs = elf::needs(&path).map(|needs| needs.libraries).unwrap_or_default();
@@ -25,6 +31,8 @@ pub(super) fn explain(path: &Path, reason: String) -> PjrtError {
         let (library, symbol) = (library.into(), symbol.replace(", version ", "@"));
         return PjrtError::UndefinedSymbol { path, symbol, library };
     }
+    // The message begins with the path already.
+    let reason = reason.strip_prefix(&own).unwrap_or(&reason).to_owned();
     PjrtError::Load { path, reason }
 }
 
@@ -85,6 +93,14 @@ mod tests {
         check(
             "libq.so.2: cannot open shared object file: No such file or directory",
             "cannot load plugin: /p.so: missing library libq.so.2, which one of its libraries links with",
+        );
+        check("/p.so: file too short", "cannot load plugin: /p.so: file too short");
+        check(
+            "/p.so: cannot dynamically load position-independent executable",
+            &format!(
+                "cannot load plugin: /p.so: expected {}, found a position-independent executable",
+                library_file::expected()
+            ),
         );
         check(
             "/lib/libc.so.6: version `GLIBC_2.99' not found (required by /p.so)",

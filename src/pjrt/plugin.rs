@@ -64,7 +64,7 @@ impl Plugin {
     ///
     /// # Errors
     /// If the file is missing, or no shared library for this machine.
-    pub(super) fn check_file(path: &Path) -> Result<PathBuf, PjrtError> {
+    pub fn check_file(path: &Path) -> Result<PathBuf, PjrtError> {
         let open = |source| PjrtError::Open { path: path.to_owned(), source };
         let canonical = path.canonicalize().map_err(open)?;
         library_file::check(&canonical)?;

@@ -26,6 +26,7 @@ fn check(world: &World, plugin: &str, expect: &str) {
     for command in [
         "train --model model --data rows.jsonl --out out --quiet",
         "generate --model model --prompt hello --quiet",
+        "compile --model model --out bundle --quiet",
     ] {
         world.refuses(&format!("{command} --plugin {plugin}"), &expect);
     }
@@ -118,6 +119,19 @@ fn other_files_than_shared_libraries() {
     check("plugin.dll", b"MZ\x90\0\x03\0", "a PE file (Windows)");
     check("plugin.whl", b"PK\x03\x04\x14\0", "a ZIP archive, as Python wheels are");
     check("script.so", b"/* GNU ld script */\nINPUT(-lplugin)\n", "a linker script");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_no_plugin() {
+    let world = World::new();
+    let made = std::process::Command::new("mkfifo").arg(world.path("pipe.so")).status();
+    assert!(made.unwrap().success());
+    let ran = world.hloom("plugin info ./pipe.so");
+    let pipe = fs::canonicalize(world.path("pipe.so")).unwrap();
+    let expect =
+        format!("error: cannot open plugin: {}\n  caused by: not a regular file\n{INSTALL}", pipe.display());
+    assert_eq!((ran.code, ran.err), (Some(2), expect));
 }
 
 #[test]

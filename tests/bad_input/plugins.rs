@@ -223,7 +223,9 @@ fn a_plugin_that_hangs_does_not_outlive_a_killed_parent() {
     let body = format!("{FILL} api.calls[INITIALIZE] = initialize; return &api;");
     let Some(case) = Case::new(&before, &body) else { return };
     let command = COMMANDS[0];
-    let mut parent = case.world.command(&format!("{command} ./plugin.so")).spawn().unwrap();
+    fs::create_dir(case.world.path("tmp")).unwrap();
+    let mut parent = case.world.command(&format!("{command} ./plugin.so"));
+    let mut parent = parent.env("TMPDIR", case.world.path("tmp")).spawn().unwrap();
     until("the plugin is initialized", || case.world.path("pid").exists());
     let child = String::from_utf8(case.world.read("pid")).unwrap();
     let process = Path::new("/proc").join(&child);
@@ -237,4 +239,5 @@ fn a_plugin_that_hangs_does_not_outlive_a_killed_parent() {
         status.is_empty() || status.contains(") Z ")
     };
     until("the child has ended", ended);
+    assert_eq!(case.world.names("tmp"), [""; 0]);
 }
