@@ -200,6 +200,9 @@ impl<'r, 'e> Watch<'r, 'e> {
             self.reporter
                 .line(&format!("{dropped} {of} {have} nothing to learn within that and {was} left out"));
         }
+        for warning in &report.warnings {
+            self.reporter.warning(&warning.to_string());
+        }
         if self.packing == Packing::On {
             let (rows, padding) =
                 (render::count(rows - dropped, "row", "rows"), 100.0 * report.padding(self.seq));

@@ -44,6 +44,11 @@ impl ChatTemplate {
         Ok(Self { environment, special_tokens })
     }
 
+    /// Whether the template's source holds `name`: if not, it cannot use a variable or a key of that name.
+    pub(super) fn mentions(&self, name: &str) -> bool {
+        self.environment.get_template(Self::NAME).is_ok_and(|template| template.source().contains(name))
+    }
+
     /// The text of a conversation.
     ///
     /// # Errors

@@ -1,6 +1,13 @@
 use rayon::prelude::*;
 
-use super::{DataError, Rows, Sample, Tokenizer, error::Problems, packing::best_fit};
+use super::{
+    DataError, DatasetReport, Rows, Sample, Tokenizer,
+    error::{Invalid, Problems},
+    packing::best_fit,
+    report::Warnings,
+    sample::Encoder,
+};
+use crate::base::Finding;
 
 /// Samples of one sequence length, ready to be put into batches. Never empty.
 #[derive(Clone, Debug)]
@@ -13,54 +20,62 @@ pub struct Dataset {
     report: DatasetReport,
 }
 
-/// What became of the rows of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DatasetReport {
-    /// Rows in the file.
-    pub rows: usize,
-    /// Rows longer than the sequence, whose end was cut off.
-    pub cut: usize,
-    /// Rows left out because no counted token was left.
-    pub dropped: usize,
-    /// Tokens of the samples kept, after cutting and without padding.
-    pub tokens: usize,
-    /// Those of them that a loss counts: the first token of a sample never does.
-    pub counted_tokens: usize,
-    /// Tokens of the longest row before cutting.
-    pub longest: usize,
-    /// Sequences that the samples stand in: as many as there are samples, or fewer where they are packed.
-    pub sequences: usize,
-}
-
 impl Dataset {
     /// Encodes `rows` as samples of at most `seq` tokens, each in a sequence of its own.
     ///
     /// # Errors
-    /// If `seq` is below two, a conversation has no chat template, rows cannot be encoded (all of them are
-    /// told, by line), or no row has a counted token within `seq`.
+    /// If `seq` is below two, a conversation has no chat template, or rows cannot be encoded (all of them are told, by
+    /// line); [`DataError::NothingCounted`] if no row has a token to learn within `seq`.
     pub fn new(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
         if seq < 2 {
             return Err(DataError::TooSmall { setting: "seq", least: 2, found: seq });
         }
-        let encoded: Vec<_> = rows.rows.par_iter().map(|row| Sample::new(&row.kind, tokenizer)).collect();
+        let file = rows.file.clone();
+        let encoder = Encoder::new(tokenizer, seq)?;
+        let encoded: Vec<_> = rows.rows.par_iter().map(|row| encoder.encode(&row.kind)).collect();
         let mut report = DatasetReport { rows: rows.rows.len(), ..DatasetReport::default() };
+        let mut warnings = Warnings::default();
         let mut problems = Problems::of(&rows.file);
         let mut samples = Vec::new();
         for (row, encoded) in rows.rows.iter().zip(encoded) {
             match encoded {
-                Ok(sample) => samples.extend(report.admit(sample, seq)),
-                Err(error @ DataError::NoChatTemplate) => return Err(error),
-                Err(error) => problems.push(row.line, error.to_string(), error.hint()),
+                Ok((sample, notes)) => {
+                    warnings.count(row.line, notes);
+                    samples.extend(report.admit(sample, seq));
+                }
+                Err(DataError::NoChatTemplate) => {
+                    return Err(DataError::RowNeedsTemplate { file, line: row.line });
+                }
+                Err(error) => {
+                    problems.push(row.line, Invalid { message: error.to_string(), hint: error.hint() });
+                }
             }
         }
         problems.into_result(())?;
-        let file = rows.file.clone();
         if samples.is_empty() {
             return Err(DataError::NothingCounted { file, seq });
         }
         let sequences = (0..samples.len()).map(|sample| vec![sample]).collect();
         report.sequences = samples.len();
+        report.warnings =
+            rows.warnings.iter().cloned().chain(warnings.into_findings(&file, tokenizer)).collect();
         Ok(Self { samples, sequences, file, seq, pad_id: tokenizer.pad_id(), report })
+    }
+
+    /// As [`Self::new`] for rows to test on; `None` if no row has a token to learn within `seq`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn held_out(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Option<Self>, DataError> {
+        match Self::new(rows, tokenizer, seq) {
+            Err(DataError::NothingCounted { .. }) => Ok(None),
+            dataset => dataset.map(Some),
+        }
+    }
+
+    /// Adds something that a reader should know of the rows.
+    pub fn warn(&mut self, warning: Finding) {
+        self.report.warnings.push(warning);
     }
 
     /// The same samples, several in a sequence where they fit, so that little of it is padding.
@@ -111,30 +126,6 @@ impl Dataset {
     }
 }
 
-impl DatasetReport {
-    /// The share of padding in sequences of `seq` tokens, from zero to one.
-    pub fn padding(&self, seq: usize) -> f64 {
-        let tokens = self.sequences as f64 * seq as f64;
-        (tokens - self.tokens as f64) / tokens
-    }
-
-    /// Counts a sample and cuts it to `seq` tokens; `None` if nothing is left to learn.
-    fn admit(&mut self, mut sample: Sample, seq: usize) -> Option<Sample> {
-        let counted = sample.labels_within(seq);
-        self.longest = self.longest.max(sample.ids.len());
-        self.cut += usize::from(sample.ids.len() > seq);
-        sample.ids.truncate(seq);
-        sample.counted.truncate(seq);
-        if counted == 0 {
-            self.dropped += 1;
-            return None;
-        }
-        self.tokens += sample.ids.len();
-        self.counted_tokens += counted;
-        Some(sample)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +153,7 @@ mod tests {
             counted_tokens: 3,
             longest: 11,
             sequences: 2,
+            warnings: vec![],
         };
         assert_eq!(dataset.report(), &report);
         assert_eq!(dataset.samples().iter().map(|sample| sample.ids.len()).collect::<Vec<_>>(), [6, 6]);
@@ -191,7 +183,7 @@ mod tests {
         check_refused(
             r#"{"prompt": "abcdefgh", "completion": "i"}"#,
             4,
-            "a.jsonl: expected a counted token within the first 4 tokens of some row, found none",
+            "a.jsonl: expected a token to learn within the first 4 tokens of a row to train on, found none",
         );
         check_refused(r#"{"text": "a"}"#, 1, "expected at least 2 for `seq`, found: 1");
     }
@@ -210,7 +202,7 @@ mod tests {
         let error = Dataset::new(&rows, &testing::tokenizer_with(source), 8).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.jsonl:2: chat template line 1: not that\na.jsonl:3: chat template line 1: not that"
+            "a.jsonl:2: chat template line 1: not that (and the same in 1 more line)"
         );
     }
 

@@ -34,9 +34,17 @@ pub enum DataError {
         /// The id found.
         id: u32,
     },
-    /// Conversations cannot be written out.
-    #[error("expected a chat template for rows with `messages`, found none")]
+    /// The files of the tokenizer hold no chat template.
+    #[error("expected a chat template, found none")]
     NoChatTemplate,
+    /// A row with messages, for a model without a chat template.
+    #[error("{file}:{line}: expected a chat template for rows with `messages`, found none")]
+    RowNeedsTemplate {
+        /// The file, as the user named it.
+        file: String,
+        /// The first line with such a row, counted from one.
+        line: usize,
+    },
     /// The chat template does not parse, or refuses a conversation.
     #[error("chat template{}: {message}", line_suffix(*.line))]
     ChatTemplate {
@@ -61,6 +69,16 @@ pub enum DataError {
     /// Lines of a file that are no rows, or rows that cannot be used.
     #[error(transparent)]
     Rows(#[from] Findings),
+    /// A file of another format than JSON.
+    #[error("{file}: expected rows in JSON, found {found}")]
+    NotRows {
+        /// The file, as the user named it.
+        file: String,
+        /// What it seems to be.
+        found: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
     /// A file without a single row.
     #[error("{file}: expected at least one row, found none")]
     NoRows {
@@ -78,7 +96,9 @@ pub enum DataError {
         wanted: usize,
     },
     /// No sample has a token to learn from within the sequence length.
-    #[error("{file}: expected a counted token within the first {seq} tokens of some row, found none")]
+    #[error(
+        "{file}: expected a token to learn within the first {seq} tokens of a row to train on, found none"
+    )]
     NothingCounted {
         /// The file, as the user named it.
         file: String,
@@ -112,12 +132,13 @@ impl DataError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoEos => "add the token that ends a turn, such as \"eos_token\": \"</s>\"",
-            Self::NoChatTemplate => {
+            Self::NoChatTemplate | Self::RowNeedsTemplate { .. } => {
                 "put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and `completion`"
             }
             Self::Rewritten(_) => {
-                "split the conversation so that each row ends with its only answer, or use rows with `prompt` and `completion`"
+                "split the conversation so that each row ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}"
             }
+            Self::NotRows { hint, .. } => hint,
             Self::NoRows { .. } => {
                 "write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or {\"text\": ...}"
             }
@@ -143,37 +164,68 @@ fn line_suffix(line: Option<usize>) -> String {
     line.map(|line| format!(" line {line}")).unwrap_or_default()
 }
 
-/// Problems of one file, of which only the first are told in full.
+/// What is wrong with a part of a file, and what the reader can do about it.
+#[derive(Debug)]
+pub(super) struct Invalid {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl From<String> for Invalid {
+    fn from(message: String) -> Self {
+        Self { message, hint: None }
+    }
+}
+
+/// Problems of one file: only the first are told in full, and those that are the same only once.
 pub(super) struct Problems<'a> {
     file: &'a str,
-    shown: Findings,
+    shown: Vec<Repeated>,
     hidden: usize,
+}
+
+struct Repeated {
+    line: usize,
+    invalid: Invalid,
+    further: usize,
 }
 
 impl<'a> Problems<'a> {
     const SHOWN: usize = 20;
 
     pub fn of(file: &'a str) -> Self {
-        Self { file, shown: Findings::default(), hidden: 0 }
+        Self { file, shown: Vec::new(), hidden: 0 }
     }
 
     /// Adds what is wrong with a line, counted from one.
-    pub fn push(&mut self, line: usize, message: impl Into<String>, hint: Option<String>) {
-        if self.shown.0.len() < Self::SHOWN {
-            let finding = Finding::new(Place::line(self.file, line), message);
-            self.shown.push(Finding { hint, ..finding });
+    pub fn push(&mut self, line: usize, invalid: Invalid) {
+        let same = self.shown.iter_mut().find(|shown| shown.invalid.message == invalid.message);
+        if let Some(same) = same {
+            same.further += 1;
+        } else if self.shown.len() < Self::SHOWN {
+            self.shown.push(Repeated { line, invalid, further: 0 });
         } else {
             self.hidden += 1;
         }
     }
 
-    pub fn into_result<T>(mut self, value: T) -> Result<T, Findings> {
-        if self.hidden > 0 {
-            let lines = if self.hidden == 1 { "line is" } else { "lines are" };
-            self.shown
-                .push(Finding::new(Place::file(self.file), format!("{} more {lines} wrong", self.hidden)));
+    pub fn into_result<T>(self, value: T) -> Result<T, Findings> {
+        let lines = |n: usize| if n == 1 { "line" } else { "lines" };
+        let mut findings = Findings::default();
+        for Repeated { line, invalid: Invalid { message, hint }, further } in self.shown {
+            let same = match further {
+                0 => String::new(),
+                n => format!(" (and the same in {n} more {})", lines(n)),
+            };
+            let finding = Finding::new(Place::line(self.file, line), format!("{message}{same}"));
+            findings.push(Finding { hint, ..finding });
         }
-        self.shown.into_result(value)
+        if self.hidden > 0 {
+            let are = if self.hidden == 1 { "is" } else { "are" };
+            let message = format!("{} more {} {are} wrong", self.hidden, lines(self.hidden));
+            findings.push(Finding::new(Place::file(self.file), message));
+        }
+        findings.into_result(value)
     }
 }
 
@@ -192,7 +244,7 @@ mod tests {
         );
         check(
             DataError::Rewritten(1),
-            "split the conversation so that each row ends with its only answer, or use rows with `prompt` and `completion`",
+            "split the conversation so that each row ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}",
         );
         check(
             DataError::NoRows { file: file() },

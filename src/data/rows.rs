@@ -1,17 +1,23 @@
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
-use serde_json::{Map, Value};
+use super::{
+    Conversation, DataError,
+    error::Problems,
+    format,
+    order::Shuffle,
+    record::{self, Record},
+};
+use crate::base::{Finding, Place};
 
-use super::{Conversation, DataError, Message, Role, error::Problems, order::Shuffle};
-use crate::base::nearest;
-
-/// The rows of a JSONL file.
+/// The rows of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// The file, as the user named it.
     pub file: String,
     /// Its rows in order; at least one.
     pub rows: Vec<Row>,
+    /// What was passed over in the file, to be said once.
+    pub warnings: Vec<Finding>,
 }
 
 /// One row and where it stands.
@@ -23,19 +29,20 @@ pub struct Row {
     pub kind: RowKind,
 }
 
-/// The three kinds of rows. Further keys of a row, such as an `id`, are passed over.
+/// The kinds of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// `{"messages": [{"role", "content"} ...]}`: the assistant's turns are learned.
+    /// `{"messages": [{"role", "content"} ...]}`, or `prompt` and `completion` as lists of messages: the assistant's turns
+    /// are learned, those of a prompt excepted.
     Messages(Conversation),
-    /// `{"prompt", "completion"}`: the completion is learned.
+    /// `{"prompt", "completion"}` of text: the completion is learned.
     Completion {
-        /// What is given.
+        /// Text before what is learned.
         prompt: String,
-        /// What is learned.
+        /// Text that is learned.
         completion: String,
     },
-    /// `{"text"}`: all of it is learned, and nothing is appended.
+    /// `{"text"}`: all of it is learned, and no end of sequence is appended.
     Text(String),
 }
 
@@ -66,28 +73,33 @@ impl Rows {
         }
     }
 
-    /// One JSON object a line, in UTF-8. A byte order mark, CRLF and blank lines are accepted.
+    /// One JSON object a line, objects over several lines, or an array of objects, in UTF-8. A byte order mark, CRLF and
+    /// blank lines are accepted.
     ///
     /// # Errors
-    /// [`DataError::Rows`] with all lines that are no rows, the first twenty in full;
-    /// [`DataError::NoRows`] if there is no row at all.
+    /// [`DataError::NotRows`] for a file of another format; [`DataError::Rows`] with all lines that are no rows, the first
+    /// twenty problems in full; [`DataError::NoRows`] if there is no row at all.
     pub fn parse(file: impl Into<String>, bytes: &[u8]) -> Result<Self, DataError> {
         let file = file.into();
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut problems = Problems::of(&file);
         let mut rows = Vec::new();
-        for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            let text = text.trim_ascii();
-            if text.is_empty() {
-                continue;
+        let mut ignored = Ignored::default();
+        let read = format::read_values(bytes, |line, value| match value.and_then(record::parse) {
+            Ok(Record { kind, ignored: keys }) => {
+                rows.push(Row { line, kind });
+                ignored.count(keys);
             }
-            match parse_row(text) {
-                Ok(kind) => rows.push(Row { line, kind }),
-                Err(wrong) => problems.push(line, wrong.message, wrong.hint),
-            }
+            Err(invalid) => problems.push(line, invalid),
+        });
+        if let Err(format::Foreign { found, hint }) = read {
+            return Err(DataError::NotRows { file, found, hint });
         }
         problems.into_result(())?;
-        if rows.is_empty() { Err(DataError::NoRows { file }) } else { Ok(Self { file, rows }) }
+        if rows.is_empty() {
+            return Err(DataError::NoRows { file });
+        }
+        let warnings = ignored.into_finding(&file).into_iter().collect();
+        Ok(Self { file, rows, warnings })
     }
 
     /// The rows to train on and those held out, each in file order.
@@ -95,7 +107,7 @@ impl Rows {
     /// # Errors
     /// [`DataError::HeldOut`] if no row is held out, or none is left.
     pub fn split(self, held_out: HeldOut) -> Result<(Self, Self), DataError> {
-        let Self { file, rows } = self;
+        let Self { file, rows, warnings } = self;
         let n_rows = rows.len();
         let (HeldOut::Last(wanted) | HeldOut::Random { rows: wanted, .. }) = held_out;
         if wanted == 0 || wanted >= n_rows {
@@ -111,145 +123,42 @@ impl Rows {
         }
         let (held, train): (Vec<_>, Vec<_>) = rows.into_iter().zip(is_held_out).partition(|&(_, held)| held);
         let rows_of = |part: Vec<(Row, bool)>| part.into_iter().map(|(row, _)| row).collect();
-        Ok((Self { file: file.clone(), rows: rows_of(train) }, Self { file, rows: rows_of(held) }))
+        let train = Self { file: file.clone(), rows: rows_of(train), warnings };
+        Ok((train, Self { file, rows: rows_of(held), warnings: vec![] }))
     }
 }
 
-struct Wrong {
-    message: String,
-    hint: Option<String>,
-}
+/// How many rows have each of the keys that were passed over.
+#[derive(Default)]
+struct Ignored(BTreeMap<String, usize>);
 
-impl From<String> for Wrong {
-    fn from(message: String) -> Self {
-        Self { message, hint: None }
+impl Ignored {
+    const SHOWN: usize = 8;
+
+    fn count(&mut self, keys: Vec<String>) {
+        keys.into_iter().for_each(|key| *self.0.entry(key).or_default() += 1);
     }
-}
 
-fn parse_row(text: &[u8]) -> Result<RowKind, Wrong> {
-    let text = std::str::from_utf8(text).map_err(|error| Wrong {
-        message: format!("expected UTF-8, found another encoding at byte {}", error.valid_up_to() + 1),
-        hint: Some("save the file as UTF-8".into()),
-    })?;
-    let value: Value = serde_json::from_str(text).map_err(|error| not_json(&error))?;
-    let Value::Object(row) = value else {
-        return Err(format!("expected a JSON object, found {}", kind_of(&value)).into());
-    };
-    let has_pair = row.contains_key("prompt") || row.contains_key("completion");
-    match (row.get("messages"), has_pair, row.contains_key("text")) {
-        (Some(messages), false, false) => {
-            parse_messages(messages).map(|messages| RowKind::Messages(messages.into()))
-        }
-        (None, true, false) => {
-            let [prompt, completion] = ["prompt", "completion"].map(|key| string(&row, key));
-            Ok(RowKind::Completion { prompt: prompt?, completion: completion? })
-        }
-        (None, false, true) => Ok(RowKind::Text(string(&row, "text")?)),
-        (None, false, false) => Err(unknown_kind(&row)),
-        _ => {
-            let kinds = KEYS.into_iter().filter(|&key| row.contains_key(key));
-            Err(format!("expected one kind of row, found the keys of several: {}", list(kinds)).into())
-        }
+    fn into_finding(self, file: &str) -> Option<Finding> {
+        let rows = |n: usize| if n == 1 { "row" } else { "rows" };
+        let keys = self.0.iter().take(Self::SHOWN).map(|(key, &n)| format!("`{key}` in {n} {}", rows(n)));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let more = match self.0.len().saturating_sub(Self::SHOWN) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        (!keys.is_empty()).then(|| Finding::new(Place::file(file), format!("ignored keys: {keys}{more}")))
     }
-}
-
-const KEYS: [&str; 4] = ["messages", "prompt", "completion", "text"];
-
-fn unknown_kind(row: &Map<String, Value>) -> Wrong {
-    let found = match row.is_empty() {
-        true => "no keys".to_owned(),
-        false => format!("the keys: {}", list(row.keys().map(String::as_str))),
-    };
-    let meant = row.keys().find_map(|key| nearest(key, KEYS));
-    Wrong {
-        message: format!("expected `messages`, `prompt` and `completion`, or `text`, found {found}"),
-        hint: meant.map(|key| format!("did you mean `{key}`?")),
-    }
-}
-
-fn parse_messages(value: &Value) -> Result<Vec<Message>, Wrong> {
-    let Value::Array(items) = value else {
-        return Err(format!("expected `messages` to be an array, found {}", kind_of(value)).into());
-    };
-    let messages: Vec<Message> = items
-        .iter()
-        .enumerate()
-        .map(|(i, item)| {
-            parse_message(item).map_err(|wrong| {
-                let message = format!("message {}: {}", i + 1, wrong.message);
-                Wrong { message, ..wrong }
-            })
-        })
-        .collect::<Result<_, _>>()?;
-    match messages.first() {
-        None => Err("expected at least one message, found none".to_owned().into()),
-        Some(_) if messages.iter().all(|message| !message.is_learned()) => {
-            Err("expected a message of the assistant, found none".to_owned().into())
-        }
-        Some(first) if first.is_learned() => {
-            Err("expected a message before the first of the assistant, found none".to_owned().into())
-        }
-        Some(_) => Ok(messages),
-    }
-}
-
-fn parse_message(value: &Value) -> Result<Message, Wrong> {
-    let Value::Object(message) = value else {
-        return Err(format!("expected a JSON object, found {}", kind_of(value)).into());
-    };
-    let (role, content) = (string(message, "role")?, string(message, "content")?);
-    let unknown =
-        message.iter().filter(|(key, value)| !matches!(key.as_str(), "role" | "content") && !value.is_null());
-    let unknown = list(unknown.map(|(key, _)| key.as_str()));
-    if !unknown.is_empty() {
-        return Err(format!("expected `role` and `content` only, found: {unknown}").into());
-    }
-    match Role::ALL.into_iter().find(|known| known.name() == role) {
-        Some(role) => Ok(Message::new(role, content)),
-        None => Err(Wrong {
-            message: format!("expected the role system, user or assistant, found: {role}"),
-            hint: nearest(&role, Role::ALL.map(Role::name)).map(|name| format!("did you mean `{name}`?")),
-        }),
-    }
-}
-
-fn string(object: &Map<String, Value>, key: &str) -> Result<String, Wrong> {
-    match object.get(key) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(format!("expected `{key}` to be a string, found {}", kind_of(other)).into()),
-        None => Err(format!("expected `{key}`, found {}", list(object.keys().map(String::as_str))).into()),
-    }
-}
-
-/// The parser's message with the column of the line; its own line number is always one.
-fn not_json(error: &serde_json::Error) -> Wrong {
-    let text = error.to_string();
-    let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
-    format!("not JSON at column {}: {reason}", error.column()).into()
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn list<'a>(keys: impl Iterator<Item = &'a str>) -> String {
-    keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Message, Role};
 
     fn text_rows(n: usize) -> Rows {
         let rows = (1..=n).map(|line| Row { line, kind: RowKind::Text(line.to_string()) }).collect();
-        Rows { file: "a.jsonl".into(), rows }
+        Rows { file: "a.jsonl".into(), rows, warnings: vec![] }
     }
 
     fn check_refused(text: impl AsRef<[u8]>, expect: &str) {
@@ -274,7 +183,10 @@ mod tests {
     fn a_line_that_is_no_row_says_what_was_expected() {
         check_refused("{\"text\": }", "a.jsonl:1: not JSON at column 10: expected value");
         check_refused("\n{\"text\": \"a", "a.jsonl:2: not JSON at column 11: EOF while parsing a string");
-        check_refused("[1]", "a.jsonl:1: expected a JSON object, found an array");
+        check_refused(
+            "[1]\n[2]",
+            "a.jsonl:1: expected a JSON object, found an array (and the same in 1 more line)",
+        );
         check_refused(
             "{}",
             "a.jsonl:1: expected `messages`, `prompt` and `completion`, or `text`, found no keys",
@@ -307,16 +219,12 @@ mod tests {
         check_refused(r#"[{"role": "user"}]"#, "message 1: expected `content`, found `role`");
         check_refused(
             r#"[{"role": "user", "content": null}]"#,
-            "message 1: expected `content` to be a string, found null",
+            "message 1: expected `content`, found `role`",
         );
         check_refused(
             r#"[{"role": "user", "content": "q"}, {"role": "asistant", "content": "a"}]"#,
-            "message 2: expected the role system, user or assistant, found: asistant\n  \
+            "message 2: expected the role system, user, assistant or tool, found: asistant\n  \
              hint: did you mean `assistant`?",
-        );
-        check_refused(
-            r#"[{"role": "user", "content": "q", "tool_calls": []}]"#,
-            "message 1: expected `role` and `content` only, found: `tool_calls`",
         );
         check_refused(
             r#"[{"role": "user", "content": "q"}]"#,
@@ -330,7 +238,8 @@ mod tests {
 
     #[test]
     fn twenty_bad_lines_are_told_and_the_others_counted() {
-        let error = Rows::parse("a.jsonl", "x\n".repeat(25).as_bytes()).unwrap_err().to_string();
+        let lines: String = (0..25).map(|n| format!("{{\"x{n}\": 1}}\n")).collect();
+        let error = Rows::parse("a.jsonl", lines.as_bytes()).unwrap_err().to_string();
         assert_eq!(error.lines().count(), 21);
         assert_eq!(error.lines().last(), Some("a.jsonl: 5 more lines are wrong"));
     }

@@ -1,9 +1,13 @@
 use std::ops::Range;
 
-use super::{Conversation, DataError, Ending, RowKind, Tokenizer, tokenizer::Span};
+use super::{
+    Conversation, DataError, Ending, Message, RowKind, Tokenizer,
+    tokenizer::Span,
+    turns::{Turn, learned_turns},
+};
 
 /// One row as token ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Its tokens.
     pub ids: Vec<u32>,
@@ -12,34 +16,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The tokens of a row.
-    ///
-    /// Of a conversation, each turn of the assistant counts from its first token to the one that ends the
-    /// turn; of a prompt and its completion, the completion and the end of sequence after it; of a text, all.
-    ///
-    /// # Errors
-    /// If a conversation has no template, or one that refuses it or rewrites earlier turns, or if the
-    /// tokenizer cannot represent the text.
-    pub fn new(row: &RowKind, tokenizer: &Tokenizer) -> Result<Self, DataError> {
-        match row {
-            RowKind::Messages(messages) => conversation(messages, tokenizer),
-            RowKind::Completion { prompt, completion } => {
-                let opening = tokenizer.encode("")?.into_iter().find(|&id| Some(id) == tokenizer.bos_id());
-                let (given, learned) = completed(prompt, completion, tokenizer)?;
-                let prompt_len = opening.iter().len() + given.len();
-                let ids: Vec<u32> =
-                    opening.into_iter().chain(given).chain(learned).chain([tokenizer.eos_id()]).collect();
-                let counted = (0..ids.len()).map(|i| i >= prompt_len).collect();
-                Ok(Self { ids, counted })
-            }
-            RowKind::Text(text) => {
-                let ids = tokenizer.encode(text)?;
-                let counted = vec![true; ids.len()];
-                Ok(Self { ids, counted })
-            }
-        }
-    }
-
     /// Labels that a loss over the first `seq` tokens counts. The first token has none before it that could
     /// predict it.
     pub fn labels_within(&self, seq: usize) -> usize {
@@ -47,48 +23,174 @@ impl Sample {
     }
 }
 
-/// The tokens of a prompt and of its completion. They are cut as one text, as the model will meet them; where a token
-/// would hold the end of one and the beginning of the other, each is cut alone.
-fn completed(
-    prompt: &str,
-    completion: &str,
-    tokenizer: &Tokenizer,
-) -> Result<(Vec<u32>, Vec<u32>), DataError> {
-    let spans = tokenizer.encode_spans(&format!("{prompt}{completion}"))?;
-    let first = spans.partition_point(|span| span.bytes.start < prompt.len());
-    if spans[..first].iter().any(|span| span.bytes.end > prompt.len()) {
-        return Ok((tokenizer.encode_plain(prompt)?, tokenizer.encode_plain(completion)?));
-    }
-    let ids = |spans: &[Span]| spans.iter().map(|span| span.id).collect();
-    Ok((ids(&spans[..first]), ids(&spans[first..])))
+/// What a reader of a row should know of its tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Notes {
+    /// The text itself begins with the token that begins a sequence.
+    pub has_begin: bool,
+    /// The text itself ends with the token that ends a sequence.
+    pub has_end: bool,
+    /// A token holds the end of a prompt and the beginning of the text to learn after it.
+    pub crosses: Option<Border>,
+    /// Messages, counted from one, and their keys that the template leaves out of the text to learn.
+    pub left_out: Vec<(usize, &'static str)>,
+    /// Inputs that the template does not use.
+    pub unused: Vec<String>,
 }
 
-fn conversation(conversation: &Conversation, tokenizer: &Tokenizer) -> Result<Sample, DataError> {
-    let Conversation { messages, inputs } = conversation;
-    let template = tokenizer.chat_template()?;
-    let text = template.render(messages, inputs, Ending::Closed)?;
-    let end_of = |n_messages: usize, ending| {
-        let beginning = template.render(&messages[..n_messages], inputs, ending)?;
-        if text.starts_with(&beginning) { Ok(beginning.len()) } else { Err(DataError::Rewritten(n_messages)) }
-    };
-    let spans = tokenizer.encode_spans(&text)?;
-    let mut counted = vec![false; spans.len()];
-    for (i, _) in messages.iter().enumerate().filter(|(_, message)| message.is_learned()) {
-        let (start, end) = (end_of(i, Ending::Prompt)?, end_of(i + 1, Ending::Closed)?);
-        if start > end {
-            return Err(DataError::Rewritten(i + 1));
+/// What text to learn follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Border {
+    /// A prompt of the row.
+    Completion,
+    /// A prompt that the template writes.
+    Turn,
+}
+
+/// Turns rows into samples.
+#[derive(Debug)]
+pub(super) struct Encoder<'a> {
+    tokenizer: &'a Tokenizer,
+    seq: usize,
+    /// Tokens that the tokenizer puts before and after every text.
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+impl<'a> Encoder<'a> {
+    /// An encoder for sequences of `seq` tokens: of longer rows, turns past that are not looked at.
+    ///
+    /// # Errors
+    /// [`DataError::Encode`] if the tokenizer's post-processor fails.
+    pub fn new(tokenizer: &'a Tokenizer, seq: usize) -> Result<Self, DataError> {
+        let plain = tokenizer.encode_plain("a").unwrap_or_default();
+        let mut before = tokenizer.encode(if plain.is_empty() { "" } else { "a" })?;
+        let at = if plain.is_empty() {
+            before.iter().position(|&id| id == tokenizer.eos_id())
+        } else {
+            before.windows(plain.len()).position(|ids| ids == plain)
+        };
+        let after = before.split_off(at.unwrap_or(before.len()));
+        let after = after.into_iter().skip(plain.len()).collect();
+        Ok(Self { tokenizer, seq, before, after })
+    }
+
+    /// The tokens of a row.
+    ///
+    /// Of a conversation, each learned turn counts from its first token to the one that ends the turn; of a prompt and its
+    /// completion, the completion and the end of sequence after it; of a text, all. Tokens that begin or end a sequence
+    /// are added only where the text does not have them.
+    ///
+    /// # Errors
+    /// If a conversation has no template, or one that refuses it or in whose text the turns cannot be found, or if the
+    /// tokenizer cannot represent the text.
+    pub fn encode(&self, row: &RowKind) -> Result<(Sample, Notes), DataError> {
+        let mut notes = Notes::default();
+        let sample = match row {
+            RowKind::Messages(conversation) => self.conversation(conversation, &mut notes)?,
+            RowKind::Completion { prompt, completion } => self.completion(prompt, completion, &mut notes)?,
+            RowKind::Text(text) => {
+                let ids = self.tokenizer.encode_plain(text)?;
+                let counted = vec![true; ids.len()];
+                self.surrounded(Sample { ids, counted }, true, &mut notes)
+            }
+        };
+        Ok((sample, notes))
+    }
+
+    /// Prompt and completion are encoded as one text, as the model will meet them; a token that holds the end of one and the
+    /// beginning of the other is learned.
+    fn completion(&self, prompt: &str, completion: &str, notes: &mut Notes) -> Result<Sample, DataError> {
+        let eos_id = self.tokenizer.eos_id();
+        let text = format!("{prompt}{completion}");
+        let spans = self.tokenizer.encode_spans(&text)?;
+        let learned = tokens_of(&spans, prompt.len()..text.len());
+        notes.crosses = crosses(&spans, learned.start, prompt.len()).then_some(Border::Completion);
+        let is_blank = |span: &&Span| text.get(span.bytes.clone()).is_some_and(|t| t.trim().is_empty());
+        let last = spans[learned.clone()].iter().rev().find(|&span| span.id == eos_id || !is_blank(&span));
+        notes.has_end = last.is_some_and(|span| span.id == eos_id);
+        let mut sample = Sample {
+            counted: (0..spans.len()).map(|i| i >= learned.start).collect(),
+            ids: spans.into_iter().map(|span| span.id).collect(),
+        };
+        if !notes.has_end && self.after.first() != Some(&eos_id) {
+            sample.ids.push(eos_id);
+            sample.counted.push(true);
         }
-        counted[turn_tokens(&spans, start..end, &text, tokenizer)].fill(true);
+        Ok(self.surrounded(sample, false, notes))
     }
-    let ids = spans.into_iter().map(|span| span.id).collect();
-    Ok(Sample { ids, counted })
+
+    /// Adds the tokens that the tokenizer puts around a text, where the text does not have them.
+    fn surrounded(&self, sample: Sample, begin_counts: bool, notes: &mut Notes) -> Sample {
+        let (mut before, mut after) = (self.before.as_slice(), self.after.as_slice());
+        let bos_id = self.tokenizer.bos_id();
+        if let Some((last, others)) = before.split_last()
+            && Some(*last) == bos_id
+            && sample.ids.first() == Some(last)
+        {
+            before = others;
+            notes.has_begin = true;
+        }
+        if let Some((first, others)) = after.split_first()
+            && *first == self.tokenizer.eos_id()
+            && (notes.has_end || sample.ids.last() == Some(first))
+        {
+            after = others;
+            notes.has_end = true;
+        }
+        let counted = std::iter::repeat_n(begin_counts, before.len()).chain(sample.counted);
+        Sample {
+            counted: counted.chain(std::iter::repeat_n(true, after.len())).collect(),
+            ids: before.iter().copied().chain(sample.ids).chain(after.iter().copied()).collect(),
+        }
+    }
+
+    fn conversation(&self, conversation: &Conversation, notes: &mut Notes) -> Result<Sample, DataError> {
+        let template = self.tokenizer.chat_template()?;
+        let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
+        let spans = self.tokenizer.encode_spans(&text)?;
+        let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);
+        let mut counted = vec![false; spans.len()];
+        let mut end = 0;
+        for Turn { message, bytes } in learned_turns(template, conversation, &text, limit)? {
+            let written = &text[end.min(bytes.start)..bytes.end];
+            let left_out = left_out(&conversation.messages[message], written);
+            notes.left_out.extend(left_out.map(|key| (message + 1, key)));
+            end = bytes.end;
+            let tokens = turn_tokens(&spans, bytes.clone(), &text, self.tokenizer);
+            if crosses(&spans, tokens.start, bytes.start) {
+                notes.crosses = Some(Border::Turn);
+            }
+            counted[tokens].fill(true);
+        }
+        notes.unused = unused(conversation, |name| template.mentions(name));
+        let mut ids: Vec<u32> = spans.into_iter().map(|span| span.id).collect();
+        if let (Some(bos_id), [first, second, ..]) = (self.tokenizer.bos_id(), ids.as_slice())
+            && [*first, *second] == [bos_id; 2]
+        {
+            ids.remove(0);
+            counted.remove(0);
+            notes.has_begin = true;
+        }
+        Ok(Sample { ids, counted })
+    }
 }
 
-/// The tokens that begin inside `turn`, up to the token that ends it: blanks which the template writes after
-/// that token are not the assistant's.
+/// The tokens that hold a part of `bytes`.
+fn tokens_of(spans: &[Span], bytes: Range<usize>) -> Range<usize> {
+    let first = spans.partition_point(|span| span.bytes.end <= bytes.start);
+    first..spans.partition_point(|span| span.bytes.start < bytes.end).max(first)
+}
+
+/// Whether the token `first` begins before the text to learn does.
+fn crosses(spans: &[Span], first: usize, start: usize) -> bool {
+    spans.get(first).is_some_and(|span| span.bytes.start < start)
+}
+
+/// The tokens of a turn up to the one that ends it: blanks which the template writes after that token are not the
+/// assistant's.
 fn turn_tokens(spans: &[Span], turn: Range<usize>, text: &str, tokenizer: &Tokenizer) -> Range<usize> {
-    let first = spans.partition_point(|span| span.bytes.start < turn.start);
-    let past = spans.partition_point(|span| span.bytes.start < turn.end).max(first);
+    let Range { start: first, end: past } = tokens_of(spans, turn);
     let is_blank = |span: &Span| {
         !tokenizer.is_special(span.id) && text.get(span.bytes.clone()).is_some_and(|t| t.trim().is_empty())
     };
@@ -97,14 +199,62 @@ fn turn_tokens(spans: &[Span], turn: Range<usize>, text: &str, tokenizer: &Token
     first..if ends_special { end } else { past }
 }
 
+/// The keys of a message whose text is not in what the template has written for it, blanks aside.
+fn left_out(message: &Message, written: &str) -> impl Iterator<Item = &'static str> {
+    let fields = message.fields();
+    let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
+    let written = without_blanks(written);
+    let is_written = |text: Option<&str>| text.is_none_or(|text| written.contains(&without_blanks(text)));
+    let parts = |key: &str| match fields.get(key) {
+        Some(serde_json::Value::Array(parts)) => parts.iter().collect(),
+        Some(value) => vec![value],
+        None => vec![],
+    };
+    let of_part = |part: &serde_json::Value| is_written(part.as_str().or_else(|| part.get("text")?.as_str()));
+    let of_call = |call: &serde_json::Value| {
+        let function = call.get("function").unwrap_or(call);
+        is_written(function.get("name").and_then(|name| name.as_str()))
+    };
+    let content = parts("content").into_iter().all(of_part);
+    let reasoning = parts("reasoning_content").into_iter().all(of_part);
+    let calls = parts("tool_calls").into_iter().all(of_call);
+    let keys = [("content", content), ("reasoning_content", reasoning), ("tool_calls", calls)];
+    keys.into_iter().filter(|&(_, is_written)| !is_written).map(|(key, _)| key)
+}
+
+/// Names of inputs of the template, and of keys of messages, that it does not use.
+fn unused(conversation: &Conversation, mentions: impl Fn(&str) -> bool) -> Vec<String> {
+    let Conversation { messages, inputs } = conversation;
+    let is_given = |value: &Option<serde_json::Value>| {
+        value.as_ref().is_some_and(|value| value.as_array().is_some_and(|items| !items.is_empty()))
+    };
+    let given = [("tools", is_given(&inputs.tools)), ("documents", is_given(&inputs.documents))];
+    let given = given.into_iter().filter(|&(_, is_given)| is_given).map(|(name, _)| name);
+    // What `left_out` looks for is told there.
+    let looked_for = ["role", "content", "reasoning_content", "thinking", "reasoning", "tool_calls"];
+    let keys = messages.iter().flat_map(|message| message.fields().keys().map(String::as_str));
+    let keys = keys.filter(|key| !looked_for.contains(key));
+    let mut unused: Vec<String> = Vec::new();
+    for name in given.chain(inputs.kwargs.keys().map(String::as_str)).chain(keys) {
+        if !unused.iter().any(|known| known == name) && !mentions(name) {
+            unused.push(name.to_owned());
+        }
+    }
+    unused
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Message, Role, SpecialTokens, testing};
 
+    fn encode(row: &RowKind, tokenizer: &Tokenizer) -> Result<(Sample, Notes), DataError> {
+        Encoder::new(tokenizer, 512)?.encode(row)
+    }
+
     /// The counted tokens of a row in brackets.
     fn marked(row: &RowKind, tokenizer: &Tokenizer) -> String {
-        let sample = Sample::new(row, tokenizer).unwrap();
+        let (sample, _) = encode(row, tokenizer).unwrap();
         assert_eq!(sample.ids.len(), sample.counted.len());
         let mut text = String::new();
         let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
@@ -158,29 +308,29 @@ mod tests {
         let source = "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.role + m.content }}{% endif %}\
             {% endfor %}{% if add_generation_prompt %}{{ 'assistant' }}{% endif %}";
         let tokenizer = testing::tokenizer_with(source);
-        let error = Sample::new(&chat(&TWO_ANSWERS), &tokenizer).unwrap_err();
+        let error = encode(&chat(&TWO_ANSWERS), &tokenizer).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "chat template: expected each turn to continue the text before it, found it rewritten at message 1"
+            "chat template: expected each turn to continue the text before it, found it rewritten at message 2"
         );
-        assert!(Sample::new(&chat(&TWO_ANSWERS[..2]), &tokenizer).is_ok());
+        assert!(encode(&chat(&TWO_ANSWERS[..2]), &tokenizer).is_ok());
 
         let silent = "{{ messages[0].content }}{% if add_generation_prompt %}{{ '!' }}{% endif %}{% if messages[2] %}!{% endif %}";
-        let error = Sample::new(&chat(&TWO_ANSWERS[..3]), &testing::tokenizer_with(silent)).unwrap_err();
+        let error = encode(&chat(&TWO_ANSWERS[..3]), &testing::tokenizer_with(silent)).unwrap_err();
         assert!(matches!(error, DataError::Rewritten(2)), "{error}");
     }
 
     #[test]
     fn a_completion_counts_with_the_end_of_sequence() {
         let row = RowKind::Completion { prompt: "a t".into(), completion: "he".into() };
-        assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a t[he<|im_end|>]");
+        assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a [the<|im_end|>]");
     }
 
     #[test]
     fn a_text_counts_as_a_whole_and_nothing_is_appended() {
         let row = RowKind::Text("the".into());
         assert_eq!(marked(&row, testing::tokenizer()), "[<|im_start|>the]");
-        let sample = Sample::new(&row, testing::tokenizer()).unwrap();
+        let (sample, _) = encode(&row, testing::tokenizer()).unwrap();
         assert_eq!((sample.labels_within(8), sample.labels_within(1)), (1, 0));
     }
 }

@@ -301,7 +301,7 @@ mod tests {
     fn rows_of_messages_need_a_template() {
         let error =
             load(json!({"eos_token": "<|im_end|>"}), None).unwrap().chat_template().unwrap_err().to_string();
-        assert_eq!(error, "expected a chat template for rows with `messages`, found none");
+        assert_eq!(error, "expected a chat template, found none");
     }
 
     proptest! {

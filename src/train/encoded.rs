@@ -5,6 +5,7 @@ use super::{
     run::{RunConfig, Start},
 };
 use crate::{
+    base::{Finding, Place},
     data::{Dataset, Rows, Tokenizer},
     step::Packing,
 };
@@ -42,16 +43,24 @@ impl Encoded {
         };
         let started = saved.as_ref().map_or(config.now, checkpoint::Saved::started);
         let tokenizer = model.tokenizer(started)?;
-        let dataset = |rows: &Rows| -> Result<Dataset, TrainError> {
-            let dataset = Dataset::new(rows, &tokenizer, config.seq)?;
+        let packed = |dataset: Dataset| -> Result<Dataset, TrainError> {
             dataset.check_vocab(model.config.vocab_size)?;
             Ok(match config.packing {
                 Packing::Off => dataset,
                 Packing::On => dataset.packed(),
             })
         };
-        let train = dataset(&data.train)?;
-        let held_out = data.held_out.as_ref().map(dataset).transpose()?;
+        let mut train = packed(Dataset::new(&data.train, &tokenizer, config.seq)?)?;
+        let held_out = match &data.held_out {
+            None => None,
+            Some(rows) => {
+                let held_out = Dataset::held_out(rows, &tokenizer, config.seq)?;
+                if held_out.is_none() {
+                    train.warn(nothing_held_out(rows, config.seq));
+                }
+                held_out.map(packed).transpose()?
+            }
+        };
         Ok(Self { tokenizer, started, train, held_out, saved })
     }
 
@@ -59,6 +68,17 @@ impl Encoded {
     pub fn sequences(&self) -> usize {
         self.train.sequences().len()
     }
+}
+
+fn nothing_held_out(rows: &Rows, seq: usize) -> Finding {
+    let lines: Vec<String> = rows.rows.iter().take(4).map(|row| row.line.to_string()).collect();
+    let more = if rows.rows.len() > lines.len() { ", ..." } else { "" };
+    let message = format!(
+        "no held-out row has a token to learn within the first {seq} tokens (lines {}{more}): nothing is held out",
+        lines.join(", ")
+    );
+    Finding::new(Place::file(&rows.file), message)
+        .with_hint("raise the sequence length, or shorten the prompts")
 }
 
 /// Refuses sequences longer than the model was made for: its positions would be extrapolated.

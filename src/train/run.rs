@@ -426,8 +426,14 @@ struct Question<'a> {
 impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
         let messages = [Message::new(Speaker::User, text)];
-        let prompt =
-            tokenizer.chat_template()?.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
+        let template = tokenizer.chat_template().map_err(|error| TrainError::Setting {
+            setting: "--question",
+            problem: error.to_string(),
+            hint: Some(
+                "put the model's chat_template.jinja beside its tokenizer.json, or ask no question".into(),
+            ),
+        })?;
+        let prompt = template.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
         let prompt = tokenizer.encode_plain(&prompt)?;
         generate::check_room(prompt.len(), seq, "--question")?;
         Ok(Self { text, prompt })

@@ -42,7 +42,7 @@ fn broken_lines_are_named_all_at_once() {
          error: d.jsonl:5: expected `messages`, `prompt` and `completion`, or `text`, found the keys: `txt`\n  \
          hint: did you mean `text`?\n\
          error: d.jsonl:6: expected `completion`, found `prompt`\n\
-         error: d.jsonl:7: message 1: expected the role system, user or assistant, found: robot\n\
+         error: d.jsonl:7: message 1: expected the role system, user, assistant or tool, found: robot\n\
          error: d.jsonl:8: expected UTF-8, found another encoding at byte 11\n  \
          hint: save the file as UTF-8\n",
     );
@@ -98,7 +98,7 @@ fn nothing_to_learn_in_any_row() {
     let long = "x".repeat(100);
     check(
         format!("{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
-        "error: d.jsonl: expected a counted token within the first 32 tokens of some row, found none\n\n\
+        "error: d.jsonl: expected a token to learn within the first 32 tokens of a row to train on, found none\n\n\
          hint: raise the sequence length, or shorten the prompts\n",
     );
 }
@@ -113,7 +113,7 @@ fn conversations_without_a_template() {
     );
     world.refuses(
         RUN,
-        "error: expected a chat template for rows with `messages`, found none\n\n\
+        "error: d.jsonl:1: expected a chat template for rows with `messages`, found none\n\n\
          hint: put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and \
          `completion`\n",
     );

@@ -1,0 +1,325 @@
+//! How the rows of a file are laid out: one JSON value a line, the elements of an array, or values over several lines.
+
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Value};
+
+use super::error::Invalid;
+
+/// A file that holds no JSON rows: what it seems to be, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Foreign {
+    pub found: String,
+    pub hint: &'static str,
+}
+
+const TO_JSON: &str = "save its rows as JSONL, for example with `to_json` of Hugging Face datasets";
+const UNPACK: &str = "decompress the file first";
+const AS_UTF8: &str = "save the file as UTF-8";
+
+/// First bytes of files that are given in place of JSON.
+const MAGIC: &[(&[u8], &str, &str)] = &[
+    (b"PAR1", "a Parquet file", TO_JSON),
+    (b"ARROW1", "an Arrow file", TO_JSON),
+    (b"\xff\xff\xff\xff", "an Arrow stream", TO_JSON),
+    (b"FEA1", "a Feather file", TO_JSON),
+    (b"SQLite format 3\0", "a SQLite database", TO_JSON),
+    (b"\x1f\x8b", "gzip data", UNPACK),
+    (b"\x28\xb5\x2f\xfd", "zstd data", UNPACK),
+    (b"BZh", "bzip2 data", UNPACK),
+    (b"\xfd7zXZ\0", "xz data", UNPACK),
+    (b"PK\x03\x04", "a ZIP archive", UNPACK),
+    (b"\xff\xfe", "UTF-16 text", AS_UTF8),
+    (b"\xfe\xff", "UTF-16 text", AS_UTF8),
+    (b"{\0", "UTF-16 text", AS_UTF8),
+    (b"[\0", "UTF-16 text", AS_UTF8),
+    (b"\0{", "UTF-16 text", AS_UTF8),
+    (b"\0[", "UTF-16 text", AS_UTF8),
+    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+];
+
+/// How the JSON values of a file are separated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Lines,
+    Array,
+    Stream,
+}
+
+/// Calls `each` with every JSON value of a file and its line, counted from one, or with what is wrong there.
+///
+/// # Errors
+/// [`Foreign`] if the file is of another format.
+pub(super) fn read_values(
+    bytes: &[u8],
+    each: impl FnMut(usize, Result<Value, Invalid>),
+) -> Result<(), Foreign> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match layout(bytes)? {
+        Layout::Lines => read_lines(bytes, each),
+        Layout::Array => Scanner::new(bytes).read_array(each),
+        Layout::Stream => Scanner::new(bytes).read_stream(each),
+    }
+    Ok(())
+}
+
+fn layout(bytes: &[u8]) -> Result<Layout, Foreign> {
+    if let Some(&(_, found, hint)) = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Err(Foreign { found: found.to_owned(), hint });
+    }
+    let mut lines =
+        bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let Some(first) = lines.next() else { return Ok(Layout::Lines) };
+    match first[0] {
+        b'[' => {
+            let is_complete = serde_json::from_slice::<IgnoredAny>(first).is_ok();
+            let is_one_of_several = is_complete && lines.next().is_some_and(|line| line[0] == b'[');
+            Ok(if is_one_of_several { Layout::Lines } else { Layout::Array })
+        }
+        b'{' => match serde_json::from_slice::<IgnoredAny>(first) {
+            Err(error) if error.is_eof() && continues(bytes, lines.next()) => Ok(Layout::Stream),
+            _ => Ok(Layout::Lines),
+        },
+        _ => match text_format(first, lines) {
+            Some(foreign) => Err(foreign),
+            None => Ok(Layout::Lines),
+        },
+    }
+}
+
+/// Whether a first line that is not a whole value goes on in the next, rather than being cut off: then the second would be
+/// a row of its own.
+fn continues(bytes: &[u8], second: Option<&[u8]>) -> bool {
+    let first_line =
+        1 + bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).filter(|&&byte| byte == b'\n').count();
+    let mut values = Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
+    let Some(error) = values.find_map(Result::err) else { return true };
+    let is_row = |line| serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    error.line() > first_line + 1 && !second.is_some_and(is_row)
+}
+
+/// What a text file whose first line begins no JSON object or array seems to be; `None` if it holds JSON after all.
+fn text_format<'a>(first: &[u8], mut others: impl Iterator<Item = &'a [u8]>) -> Option<Foreign> {
+    let is_json = serde_json::from_slice::<IgnoredAny>(first).is_ok();
+    if is_json || others.any(|line| line[0] == b'{') {
+        return None;
+    }
+    let start: String = String::from_utf8_lossy(first).chars().take(60).collect();
+    let lower = start.to_ascii_lowercase();
+    let (found, hint) = if lower.starts_with("<!doctype") || lower.starts_with("<html") {
+        ("a web page".to_owned(), "download the file itself, not the page that shows it")
+    } else if first.contains(&0) {
+        ("binary data".to_owned(), TO_JSON)
+    } else if first.contains(&b'\t') {
+        (format!("what looks like TSV that begins with: {start}"), TO_JSON)
+    } else if first.contains(&b',') {
+        (format!("what looks like CSV that begins with: {start}"), TO_JSON)
+    } else {
+        (
+            format!("text that begins with: {start}"),
+            "write one JSON object a line; for plain text, {\"text\": ...}",
+        )
+    };
+    Some(Foreign { found, hint })
+}
+
+fn read_lines(bytes: &[u8], mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+    for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
+        let text = text.trim_ascii();
+        if !text.is_empty() {
+            each(line, parse_line(text));
+        }
+    }
+}
+
+fn parse_line(text: &[u8]) -> Result<Value, Invalid> {
+    let text = std::str::from_utf8(text).map_err(|error| not_utf8(error.valid_up_to()))?;
+    serde_json::from_str(text).map_err(|error| not_json(&error, error.column()))
+}
+
+fn not_utf8(at: usize) -> Invalid {
+    Invalid {
+        message: format!("expected UTF-8, found another encoding at byte {}", at + 1),
+        hint: Some(AS_UTF8.into()),
+    }
+}
+
+/// The parser's message without its own place, which counts from the beginning of a value.
+fn not_json(error: &serde_json::Error, column: usize) -> Invalid {
+    let text = error.to_string();
+    let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+    format!("not JSON at column {column}: {reason}").into()
+}
+
+/// Reads values that are not one a line, up to the first mistake.
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Line of `at`, counted from one.
+    line: usize,
+    line_start: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0, line: 1, line_start: 0 }
+    }
+
+    fn advance(&mut self, n_bytes: usize) {
+        let passed = &self.bytes[self.at..self.at + n_bytes];
+        self.line += passed.iter().filter(|&&byte| byte == b'\n').count();
+        if let Some(last) = passed.iter().rposition(|&byte| byte == b'\n') {
+            self.line_start = self.at + last + 1;
+        }
+        self.at += n_bytes;
+    }
+
+    /// The next byte that is not blank.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = &self.bytes[self.at..];
+        self.advance(rest.len() - rest.trim_ascii_start().len());
+        self.bytes.get(self.at).copied()
+    }
+
+    fn column(&self) -> usize {
+        self.at - self.line_start + 1
+    }
+
+    /// The value at the current place, or what is wrong in it and in which line.
+    fn value(&mut self) -> Result<Value, (usize, Invalid)> {
+        let mut values = Deserializer::from_slice(&self.bytes[self.at..]).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                let n_bytes = values.byte_offset();
+                self.advance(n_bytes);
+                Ok(value)
+            }
+            Some(Err(error)) => {
+                let before = if error.line() == 1 { self.at - self.line_start } else { 0 };
+                Err((self.line + error.line() - 1, not_json(&error, before + error.column())))
+            }
+            None => Err((self.line, format!("expected a value at column {}", self.column()).into())),
+        }
+    }
+
+    fn read_stream(mut self, mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+        while self.peek().is_some() {
+            let line = self.line;
+            match self.value() {
+                Ok(value) => each(line, Ok(value)),
+                Err((line, invalid)) => return each(line, Err(invalid)),
+            }
+        }
+    }
+
+    fn read_array(mut self, mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+        let expected = |scanner: &Self, what: &str, found: Option<u8>| {
+            let found =
+                found.map_or("the end of the file".to_owned(), |byte| format!("`{}`", byte.escape_ascii()));
+            Err(format!("expected {what} at column {}, found {found}", scanner.column()).into())
+        };
+        self.peek();
+        self.advance(1);
+        let mut next = self.peek();
+        while next != Some(b']') {
+            let line = self.line;
+            match next {
+                Some(b'{') => match self.value() {
+                    Ok(value) => each(line, Ok(value)),
+                    Err((line, invalid)) => return each(line, Err(invalid)),
+                },
+                found => return each(line, expected(&self, "a JSON object in the array of rows", found)),
+            }
+            next = self.peek();
+            if next == Some(b',') {
+                self.advance(1);
+                next = self.peek();
+            } else if next != Some(b']') {
+                return each(self.line, expected(&self, "`,` or `]` after a row", next));
+            }
+        }
+        self.advance(1);
+        if let found @ Some(_) = self.peek() {
+            each(self.line, expected(&self, "nothing after the array of rows", found));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every value or mistake with its line.
+    fn read(bytes: impl AsRef<[u8]>) -> Vec<String> {
+        let mut found = Vec::new();
+        let each = |line, value: Result<Value, Invalid>| {
+            let text = value.map_or_else(|invalid| invalid.message, |value| value.to_string());
+            found.push(format!("{line}: {text}"));
+        };
+        match read_values(bytes.as_ref(), each) {
+            Ok(()) => found,
+            Err(foreign) => vec![foreign.found],
+        }
+    }
+
+    #[test]
+    fn values_are_read_from_lines_arrays_and_several_lines() {
+        assert_eq!(read("{\"a\":1}\r\n\n{\"a\":2}"), ["1: {\"a\":1}", "3: {\"a\":2}"]);
+        assert_eq!(read("[{\"a\":1}, {\"a\":2}]\n"), ["1: {\"a\":1}", "1: {\"a\":2}"]);
+        let pretty = "[\n  {\n    \"a\": 1\n  },\n  {\n    \"a\": [2]\n  }\n]\n";
+        assert_eq!(read(pretty), ["2: {\"a\":1}", "5: {\"a\":[2]}"]);
+        assert_eq!(read("\n{\n  \"a\": 1\n}\n{\"a\":\n2}"), ["2: {\"a\":1}", "5: {\"a\":2}"]);
+        assert_eq!(read("[]"), [""; 0]);
+        assert_eq!(read("[1]\n[2]\n"), ["1: [1]", "2: [2]"]);
+    }
+
+    #[test]
+    fn a_mistake_over_several_lines_is_told_once() {
+        assert_eq!(
+            read("[\n  {\"a\": 1},\n  {\"a\": x},\n  {\"a\": x}\n]"),
+            ["2: {\"a\":1}", "3: not JSON at column 9: expected value"]
+        );
+        assert_eq!(
+            read("[{\"a\": 1} {\"a\": 2}]"),
+            ["1: {\"a\":1}", "1: expected `,` or `]` after a row at column 11, found `{`"]
+        );
+        assert_eq!(
+            read("[\n{\"a\": 1},\n"),
+            [
+                "2: {\"a\":1}",
+                "3: expected a JSON object in the array of rows at column 1, found the end of the file"
+            ]
+        );
+        assert_eq!(read("[7]"), ["1: expected a JSON object in the array of rows at column 2, found `7`"]);
+        assert_eq!(
+            read("[{}]\nx"),
+            ["1: {}", "2: expected nothing after the array of rows at column 1, found `x`"]
+        );
+        assert_eq!(read("{\n  \"a\": 1,\n  \"b\": x\n}\n"), ["3: not JSON at column 8: expected value"]);
+        // A first line that was cut off is a line of its own.
+        assert_eq!(
+            read("{\"a\":\n{\"a\":2}\n"),
+            ["1: not JSON at column 5: EOF while parsing a value", "2: {\"a\":2}"]
+        );
+    }
+
+    #[test]
+    fn files_of_other_formats_are_told_by_what_they_seem_to_be() {
+        let check = |bytes: &[u8], expect: &str| assert_eq!(read(bytes), [expect]);
+        check(b"PAR1\x15\x04", "a Parquet file");
+        check(b"\xff\xff\xff\xff\x10\0", "an Arrow stream");
+        check(b"\x1f\x8b\x08\0", "gzip data");
+        check(b"\xff\xfe{\0\"\0", "UTF-16 text");
+        check(b"{\0\"\0", "UTF-16 text");
+        check(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a Git LFS pointer");
+        check(b"\n<!DOCTYPE html>\n<html>{}</html>\n", "a web page");
+        check(b"prompt,completion\na,b\n", "what looks like CSV that begins with: prompt,completion");
+        check(b"prompt\tcompletion\na\tb\n", "what looks like TSV that begins with: prompt\tcompletion");
+        check(
+            "Es war einmal".repeat(9).as_bytes(),
+            &format!("text that begins with: {}", &"Es war einmal".repeat(9)[..60]),
+        );
+        // Rows with a mistake in the first line are rows.
+        assert_eq!(read("x\n{}\n").len(), 2);
+        assert_eq!(read("\"a\"\n\"b\"\n"), ["1: \"a\"", "2: \"b\""]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Where the assistant's turns begin and end in the text of a conversation.
+
+use std::ops::Range;
+
+use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role};
+
+/// A message and the bytes of the rendered text that the model is to produce for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Number of the message, counted from zero.
+    pub message: usize,
+    pub bytes: Range<usize>,
+}
+
+/// Content that no conversation and no template holds.
+const PLACEHOLDER: &str = "\u{f8ff}\u{e0d5}\u{f8ff}";
+
+/// The learned turns in `text`, the rendered conversation, that begin before byte `limit`.
+///
+/// A turn begins where the rendered text departs from the prompt for it: a template may end the prompt with text that it
+/// does not write before a finished answer, such as `<think>`. It ends where the conversation rendered up to it ends.
+///
+/// # Errors
+/// [`DataError::ChatTemplate`] if the template refuses a part of the conversation; [`DataError::Rewritten`] if it writes
+/// a part differently once the conversation goes on, so that a turn cannot be found.
+pub(super) fn learned_turns(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+    text: &str,
+    limit: usize,
+) -> Result<Vec<Turn>, DataError> {
+    let Conversation { messages, inputs } = conversation;
+    let render = |messages: &[Message], ending| template.render(messages, inputs, ending);
+    let mut turns = Vec::new();
+    for (i, message) in messages.iter().enumerate().filter(|(_, message)| message.is_learned()) {
+        let prompt = render(&messages[..i], Ending::Prompt)?;
+        let start = if text.starts_with(&prompt) {
+            prompt.len()
+        } else {
+            let before = render(&messages[..i], Ending::Closed)?;
+            let opening = opening(text, &prompt, &messages[..i], render);
+            if !text.starts_with(&before) || opening < before.len() {
+                return Err(DataError::Rewritten(i));
+            }
+            opening
+        };
+        if start >= limit {
+            break;
+        }
+        let end = if i + 1 == messages.len() {
+            text.len()
+        } else {
+            let closed = render(&messages[..=i], Ending::Closed)?;
+            if text.starts_with(&closed) && closed.len() >= start {
+                closed.len()
+            } else {
+                let alone = &closed[common_prefix(&closed, &prompt)..];
+                start + rewritten_turn(&text[start..], alone, message).ok_or(DataError::Rewritten(i + 1))?
+            }
+        };
+        turns.push(Turn { message: i, bytes: start..end });
+    }
+    Ok(turns)
+}
+
+/// How much of `text` is the opening of a turn that `prompt` does not end with: what both have in common with a turn of
+/// other content, so that an answer that happens to begin like the end of the prompt is not cut.
+fn opening(
+    text: &str,
+    prompt: &str,
+    before: &[Message],
+    render: impl Fn(&[Message], Ending) -> Result<String, DataError>,
+) -> usize {
+    let shared = common_prefix(text, prompt);
+    let other = Message::new(Role::Assistant, PLACEHOLDER);
+    let other: Vec<Message> = before.iter().cloned().chain([other]).collect();
+    render(&other, Ending::Closed).map_or(shared, |other| shared.min(common_prefix(text, &other)))
+}
+
+/// Length of the turn that `text` begins with, when the template writes it as `alone` where it is the last.
+///
+/// Once the conversation goes on, a template may leave out the beginning of a turn, such as the reasoning: then the turn is
+/// the longest end of `alone` that `text` begins with. Or it may leave out the end, but not the content.
+fn rewritten_turn(text: &str, alone: &str, message: &Message) -> Option<usize> {
+    let without_beginning = overlap(alone.as_bytes(), text.as_bytes());
+    if without_beginning > 0 {
+        return Some(without_beginning).filter(|&length| text.is_char_boundary(length));
+    }
+    let without_end = common_prefix(text, alone);
+    let content = message.fields().get("content")?.as_str()?.trim();
+    (!content.is_empty() && text[..without_end].contains(content)).then_some(without_end)
+}
+
+/// Length of the common beginning, in bytes of whole characters.
+fn common_prefix(a: &str, b: &str) -> usize {
+    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    (0..=same).rev().find(|&at| a.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// Length of the longest end of `a` that `b` begins with, by the failure function of Knuth, Morris and Pratt.
+fn overlap(a: &[u8], b: &[u8]) -> usize {
+    let b = &b[..b.len().min(a.len())];
+    let mut failure = vec![0; b.len()];
+    let mut length = 0;
+    for i in 1..b.len() {
+        while length > 0 && b[i] != b[length] {
+            length = failure[length - 1];
+        }
+        length += usize::from(b[i] == b[length]);
+        failure[i] = length;
+    }
+    length = 0;
+    for &byte in a {
+        while length > 0 && (length == b.len() || byte != b[length]) {
+            length = failure[length - 1];
+        }
+        length += usize::from(b.get(length) == Some(&byte));
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn turns(source: &str, messages: &[(Role, &str)]) -> Result<Vec<String>, DataError> {
+        let template = ChatTemplate::new(source, Default::default(), UNIX_EPOCH)?;
+        let messages: Vec<Message> =
+            messages.iter().map(|&(role, content)| Message::new(role, content)).collect();
+        let conversation = Conversation::from(messages);
+        let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
+        let turns = learned_turns(&template, &conversation, &text, text.len())?;
+        Ok(turns.into_iter().map(|turn| text[turn.bytes].to_owned()).collect())
+    }
+
+    #[track_caller]
+    fn check(source: &str, messages: &[(Role, &str)], expect: &[&str]) {
+        assert_eq!(turns(source, messages).unwrap(), expect);
+    }
+
+    const FOUR: [(Role, &str); 4] = [
+        (Role::User, "q"),
+        (Role::Assistant, "<think>so</think>the"),
+        (Role::User, "r"),
+        (Role::Assistant, "<think>thus</think><them"),
+    ];
+
+    #[test]
+    fn a_prompt_may_end_with_what_a_finished_answer_does_not_have() {
+        let source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content.split('</think>')[-1] + '$' }}\
+            {% endfor %}{% if add_generation_prompt %}{{ '<assistant><think>\n' }}{% endif %}";
+        // `<th` is common to the prompt and to the last answer.
+        check(source, &FOUR, &["the$", "<them$"]);
+    }
+
+    #[test]
+    fn reasoning_may_be_left_out_once_the_conversation_goes_on() {
+        let source = "{% for m in messages %}{{ '<' + m.role + '>' }}\
+            {{ m.content if loop.last else m.content.split('</think>')[-1] }}$\
+            {% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
+        check(source, &FOUR, &["the$", "<think>thus</think><them$"]);
+    }
+
+    #[test]
+    fn the_end_may_be_left_out_once_the_conversation_goes_on() {
+        let source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% if loop.last and m.role == 'assistant' %}$$$\
+            {% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
+        check(source, &FOUR, &["<think>so</think>the", "<think>thus</think><them$$$"]);
+    }
+
+    #[test]
+    fn a_turn_that_cannot_be_found_is_an_error() {
+        let source = "{% for m in messages %}{{ m.content if loop.last else 'gone' }}{% endfor %}";
+        assert!(matches!(turns(source, &FOUR), Err(DataError::Rewritten(1))));
+    }
+
+    #[test]
+    fn overlaps_are_the_longest() {
+        let check =
+            |a: &str, b: &str, expect| assert_eq!(overlap(a.as_bytes(), b.as_bytes()), expect, "{a} {b}");
+        check("xaab", "aabaab", 3);
+        check("abab", "ababab", 4);
+        check("aaaa", "aa", 2);
+        check("ab", "c", 0);
+        check("", "c", 0);
+        check("abc", "", 0);
+    }
+}
