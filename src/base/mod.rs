@@ -14,6 +14,7 @@ mod partitioner;
 mod shape;
 mod sniff;
 mod tag;
+mod text;
 
 pub use dim::Dim;
 pub use dtype::DType;
@@ -26,3 +27,4 @@ pub use partitioner::Partitioner;
 pub use shape::{ArrayShape, Shape};
 pub use sniff::FileKind;
 pub use tag::{Tag, Use};
+pub use text::read_text;

@@ -2,9 +2,6 @@
 
 use std::{fmt, fs::File, io, io::Read, path::Path};
 
-/// Bytes that are enough for every format here; the magic of tar comes last, at byte 257.
-const ENOUGH: u64 = 1024;
-
 /// The largest header that the safetensors format allows.
 const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
 
@@ -67,6 +64,9 @@ const MAGICS: &[(&[u8], FileKind)] = &[
 ];
 
 impl FileKind {
+    /// Bytes from the start that are enough for every format; the magic of tar comes last, at byte 257.
+    pub const START: usize = 1024;
+
     /// The format of a file that begins with `start`: its first kilobyte, or all of it.
     pub fn of(start: &[u8]) -> Self {
         if start.is_empty() {
@@ -94,7 +94,7 @@ impl FileKind {
     /// If the file cannot be read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut start = Vec::new();
-        File::open(path)?.take(ENOUGH).read_to_end(&mut start)?;
+        File::open(path)?.take(Self::START as u64).read_to_end(&mut start)?;
         Ok(Self::of(&start))
     }
 

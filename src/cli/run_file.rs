@@ -11,7 +11,7 @@ use toml::{
 
 use super::{Home, home::PathLike, settings::Settings};
 use crate::{
-    base::{Finding, Findings, LineIndex, Place, nearest},
+    base::{Finding, Findings, LineIndex, Place, nearest, read_text},
     train::TrainError,
 };
 
@@ -23,7 +23,7 @@ const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 /// # Errors
 /// If it cannot be read, is not TOML, or says what is no setting; with the line.
 pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
-    let text = std::fs::read_to_string(path).map_err(|source| TrainError::Io {
+    let text = read_text(path, "settings in TOML").map_err(|source| TrainError::Io {
         action: "read",
         path: path.to_owned(),
         source,

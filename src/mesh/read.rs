@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
+    io,
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -15,7 +15,10 @@ use toml::{
 use super::{
     Axis, Choice, Code, MeshConfig, Override, Policy, Problem, Rule, Size, config::put, names::did_you_mean,
 };
-use crate::base::{Dim, LineIndex, Partitioner, Place};
+use crate::base::{Dim, LineIndex, Partitioner, Place, read_text};
+
+/// What a mesh file is expected to be.
+const MESH_CONFIG: &str = "a mesh config in TOML";
 
 /// A mesh file with those it extends, as far as they could be understood.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ pub struct Loaded {
 /// # Errors
 /// If the file cannot be read; everything else is one of the problems.
 pub fn load(path: &Path) -> io::Result<Loaded> {
-    let text = fs::read_to_string(path)?;
+    let text = read_text(path, MESH_CONFIG)?;
     let config = MeshConfig {
         place: Place::file(path.display().to_string()),
         axes: vec![],
@@ -106,7 +109,7 @@ fn extend(
         let message = format!("expected at most {MAX_EXTENDS} files that extend one another");
         return complain(Code::WrongValue, message, "write the rules of several files into one");
     }
-    match fs::read_to_string(&next) {
+    match read_text(&next, MESH_CONFIG) {
         Ok(text) => read(&next, &text, above, meshes, loaded),
         Err(error) => {
             let message = format!("cannot read {}: {error}", next.display());

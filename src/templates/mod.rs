@@ -18,7 +18,7 @@ pub use fill::Hole;
 use signature::Signature;
 
 use crate::{
-    base::{Findings, nearest},
+    base::{Findings, nearest, read_text},
     hlo::{Builder, CompId, ModuleBuilder, Value, text},
 };
 
@@ -179,7 +179,7 @@ impl Templates {
             if !names().contains(&name) || only.is_some_and(|only| !platforms.contains(&only)) {
                 return Err(TemplateError::ReplacesNothing { path });
             }
-            let text = std::fs::read_to_string(&path).map_err(unreadable(&path))?;
+            let text = read_text(&path, "HLO text").map_err(unreadable(&path))?;
             let source = Source { file: path.display().to_string(), text };
             let found = if only.is_some() { &mut of_platform } else { &mut replaced };
             if only.is_none() || only == platform {

@@ -14,7 +14,7 @@ use super::{
     adapter::{Factors, open_adapter, peft_tensors},
 };
 use crate::{
-    base::{DType, Literal},
+    base::{DType, Literal, read_text},
     data::Batch,
     optim::AdamW,
     runtime::{Devices, Engine},
@@ -171,7 +171,7 @@ impl Golden<'_> {
 
     fn hyper(&self) -> Result<Hyper, TrainError> {
         let path = self.file.with_extension("json");
-        let text = std::fs::read_to_string(&path)
+        let text = read_text(&path, "JSON")
             .map_err(|error| self.wrong(format!("the settings beside it, {}: {error}", path.display())))?;
         let info: Result<Info, _> = serde_json::from_str(&text);
         info.map(|info| info.optimizer).map_err(|error| TrainError::Setting {

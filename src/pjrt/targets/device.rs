@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use super::{
     shape,
 };
 use crate::{
-    base::Findings,
+    base::{Findings, read_text},
     pjrt::{NamedValue, OptionValue, PjrtError, Plugin, Topology},
 };
 
@@ -66,7 +65,7 @@ impl DeviceSpec {
     /// If it cannot be read, or says what cannot be: then with all problems, each with its line.
     pub fn load(path: &Path) -> Result<Self, DeviceError> {
         let open = |source| DeviceError::Open { path: path.to_owned(), source };
-        let text = fs::read_to_string(path).map_err(open)?;
+        let text = read_text(path, "a device in TOML").map_err(open)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&name, &path.display().to_string(), &text)
     }

@@ -16,7 +16,7 @@ use crate::base::{Finding, Findings, Place, nearest};
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// It cannot be read.
-    #[error("cannot read device file: {}", path.display())]
+    #[error("cannot read device file: {}: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,

@@ -67,7 +67,11 @@ fn targets_that_cannot_be_are_met_with_what_can() {
     refuse("v5e:8", "no such topology of v5e: 8", "there is v5e:2x4");
     refuse("v5p:3x3x3", "no such topology of v5p: 3x3x3", &format!("there is {}", all_of("v5p")));
     refuse("v5p", "expected a topology after `v5p`, found none", &format!("there is {}", all_of("v5p")));
-    refuse("no-such/file.toml:8", "cannot read device file: no-such/file.toml", "");
+    refuse(
+        "no-such/file.toml:8",
+        "cannot read device file: no-such/file.toml: No such file or directory (os error 2)",
+        "",
+    );
 }
 
 fn all_of(name: &str) -> String {

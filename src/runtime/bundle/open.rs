@@ -10,7 +10,7 @@ use super::{
     Build, BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Made, Manifest, SlotRecord, sha256,
 };
 use crate::{
-    base::Shape,
+    base::{FileKind, Shape},
     hlo::{Verified, proto, verify},
     model::Config,
     step::{Role, Slot, StepProgram, StepSpec, roles, slots},
@@ -222,8 +222,13 @@ pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, BundleError> {
     }
     // The reader names Rust's type of the number.
     let words = |error: serde_json::Error| error.to_string().replace("usize", "whole number");
-    let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|error| odd(format!("{MANIFEST}: {}", words(error))))?;
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
+        let found = FileKind::of(&text[..text.len().min(FileKind::START)]);
+        odd(match found.is_text() {
+            true => format!("{MANIFEST}: {}", words(error)),
+            false => format!("{MANIFEST}: expected JSON, found {found}"),
+        })
+    })?;
     let builds = manifest.targets.iter().flat_map(|build| [&build.executable, &build.optimized]);
     let stranger = manifest.files.keys().chain(builds.flatten()).find(|name| !is_plain(name)).cloned();
     match stranger {
