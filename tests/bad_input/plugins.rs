@@ -156,6 +156,22 @@ fn plugins_that_end_or_hang_while_they_are_loaded() {
 }
 
 #[test]
+fn a_plugin_that_hangs_where_there_is_no_device() {
+    if ["/dev/accel0", "/dev/vfio/0"].iter().any(|file| Path::new(file).exists()) {
+        return;
+    }
+    let before = "static void *initialize(void *args) { for (;;) pause(); }";
+    let body = format!("{FILL} api.calls[INITIALIZE] = initialize; return &api;");
+    let Some(case) = Case::new(before, &body) else { return };
+    let ran = case.world.hloom(&format!("{} ./plugin.so --target tpu --timeout 2", COMMANDS[0]));
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    assert!(ran.err.starts_with("error: found no TPU on this machine: no /dev/accel*, "), "{}", ran.err);
+    let end = "; the plugin's answer: the plugin was stopped after 2 s while initializing\n\n\
+               hint: run this on a machine that has one; `hloom compile --target v5e:2x4` needs no device\n";
+    assert!(ran.err.ends_with(end), "{}", ran.err);
+}
+
+#[test]
 fn clients_that_do_not_start() {
     check_client("", "", "plugin of PJRT API 0.115 does not offer a call: PJRT_Client_Create");
     check_client("", "api.calls[CREATE] = succeed;", "PJRT_Client_Create gave no object");

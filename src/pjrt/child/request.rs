@@ -73,7 +73,7 @@ pub(super) enum Answer {
         platform: String,
     },
     Described(Description),
-    /// The plugin was not loaded, or not initialized.
+    /// The file was not loaded, or is no plugin; none of its calls were made.
     NotLoaded {
         message: String,
         hint: Option<String>,

@@ -64,9 +64,15 @@ fn with_plugin(
     reach: &impl Fn(Stage),
     work: impl FnOnce(Arc<Plugin>) -> Result<Answer, PjrtError>,
 ) -> Answer {
+    let mut is_loaded = false;
     reach(Stage::Load);
-    match Plugin::load_in_steps(path, || reach(Stage::Initialize)) {
+    let plugin = Plugin::load_in_steps(path, || {
+        is_loaded = true;
+        reach(Stage::Initialize);
+    });
+    match plugin {
         Ok(plugin) => work(plugin).unwrap_or_else(|error| refusal(&error)),
+        Err(error) if is_loaded => refusal(&error),
         Err(error) => Answer::NotLoaded { message: error.to_string(), hint: error.hint() },
     }
 }

@@ -118,14 +118,14 @@ pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(
     let answer = ask(&request, &[], environment, &child).map_err(failed)?.answer;
     match &answer {
         Answer::Started { platform: found } => {
-            // A plugin of another maker is taken at its word.
+            // Names of platforms that are not known here cannot be compared.
             let found = Platform::ALL.iter().copied().find(|known| known.name() == found);
             if let Some(found) = found.filter(|found| *found != platform) {
                 let path = job.plugin.to_owned();
                 return Err(StartError::Platform { path, expected: platform, found });
             }
         }
-        // Loading ended in good order, so this process may repeat it, which gives the error itself.
+        // Loading neither crashed nor hung, so this process may repeat it, which gives the error itself.
         Answer::NotLoaded { .. } => {
             Plugin::load(job.plugin)?;
             return Err(failed(answer.refusal()));
