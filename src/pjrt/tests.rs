@@ -416,7 +416,7 @@ fn files_that_are_no_plugin_are_refused() {
     assert_eq!(
         load(&text).to_string(),
         format!(
-            "cannot load plugin: {}: expected a 64-bit little-endian ELF shared library for x86-64, found a text file",
+            "cannot load plugin: {}: expected a 64-bit little-endian ELF shared library for x86-64, found text that begins with `this is a text, and long enough that it could be a header`",
             text.display()
         )
     );
