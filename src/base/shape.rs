@@ -98,6 +98,14 @@ impl Shape {
         }
     }
 
+    /// Number of shapes, this one and those inside.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Array(_) => 1,
+            Self::Tuple(elements) => elements.iter().map(Shape::count).fold(1, usize::saturating_add),
+        }
+    }
+
     /// Bytes in host memory of every array inside.
     pub fn bytes(&self) -> usize {
         match self {

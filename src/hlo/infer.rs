@@ -1,8 +1,14 @@
 //! Result shapes. One function serves the builder, the parser and the verifier, so that they cannot disagree.
 //! The rules are those of XLA's operation semantics and `shape_inference.cc`.
 
-use super::{Attrs, Class, CompId, Computation, DotDims, GatherDims, Opcode, ScatterDims};
+use super::{Attrs, Class, CompId, Computation, DotDims, GatherDims, Opcode, PadDim, ScatterDims};
 use crate::base::{ArrayShape, DType, Shape};
+
+/// Shapes in a tuple, those in inner tuples included: a short text can name one large operand many times.
+const MAX_TUPLE: usize = 1 << 17;
+
+/// XLA negates and adds paddings in signed 64-bit integers.
+const MAX_PADDING: u64 = 1 << 60;
 
 /// The shape of the result of `opcode` applied to values of the shapes `operands`.
 ///
@@ -135,6 +141,14 @@ fn own(
             expect_len("padded dimensions", edges.len(), x.rank())?;
             // HLO text has no way to write the padding of a scalar.
             in_range(0, x.rank())?;
+            for &PadDim { low, high, interior } in edges {
+                let largest = low.unsigned_abs().max(high.unsigned_abs()).max(interior as u64);
+                if largest > MAX_PADDING {
+                    return Err(format!(
+                        "expected a padding of at most {MAX_PADDING}, found {low}_{high}_{interior}"
+                    ));
+                }
+            }
             let mut sizes = Vec::with_capacity(x.rank());
             for (edge, &size) in edges.iter().zip(&x.dims) {
                 let inner = size.saturating_sub(1).saturating_mul(edge.interior).saturating_add(size);
@@ -161,7 +175,13 @@ fn own(
             expect_fold(called(computations, *to_apply)?, x.dtype)?;
             scatter(x, indices, updates, dims)
         }
-        (Opcode::Tuple, _) => Ok(Shape::Tuple(operands.iter().map(|&shape| shape.clone()).collect())),
+        (Opcode::Tuple, _) => {
+            let arrays = operands.iter().map(|shape| shape.count()).fold(1, usize::saturating_add);
+            if arrays > MAX_TUPLE {
+                return Err(format!("expected at most {MAX_TUPLE} shapes in a tuple, found {arrays}"));
+            }
+            Ok(Shape::Tuple(operands.iter().map(|&shape| shape.clone()).collect()))
+        }
         (_, Attrs::TupleIndex(index)) => match operands[0].as_tuple() {
             Some(elements) => elements
                 .get(*index)

@@ -46,9 +46,7 @@ fn files_that_are_no_plugins() {
     check(
         &world,
         "rows.jsonl",
-        &format!(
-            "error: cannot load plugin: HERE/rows.jsonl: expected {LIBRARY}, found JSON\n{INSTALL}"
-        ),
+        &format!("error: cannot load plugin: HERE/rows.jsonl: expected {LIBRARY}, found JSON\n{INSTALL}"),
     );
     check(
         &world,

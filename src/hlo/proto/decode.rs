@@ -9,6 +9,7 @@ use super::{
         PaddingConfigDimension, ScatterDimensionNumbers, ShapeProto, SliceDimensions, TUPLE,
     },
     sharding::sharding,
+    wire,
 };
 use crate::{
     base::{ArrayShape, DType, Literal, Memory, Shape, nearest},
@@ -53,6 +54,11 @@ impl ProtoError {
 /// Bytes that are no such message, ids that lead nowhere or forwards, counts that do not match, and opcodes, element
 /// types, layouts and batching dimensions that the IR does not have.
 pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
+    if let Some(size) = wire::short_instruction(bytes).map_err(ProtoError::Wire)? {
+        let message =
+            format!("expected a name, an opcode and a shape in each instruction, found one of {size} bytes");
+        return Err(content("module", message));
+    }
     let proto = HloModuleProto::decode(bytes).map_err(ProtoError::Wire)?;
     let mut ids = HashMap::with_capacity(proto.computations.len());
     let mut computations = Vec::with_capacity(proto.computations.len());

@@ -7,6 +7,7 @@ mod encode;
 mod messages;
 mod sharding;
 mod values;
+mod wire;
 
 pub use decode::{ProtoError, decode};
 pub use encode::encode;

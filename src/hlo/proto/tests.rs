@@ -138,3 +138,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn instructions_that_say_nothing_are_refused_before_they_take_memory() {
+    let check = |instruction: &[u8], expect: &str| {
+        let many = [&[2 << 3 | 2, instruction.len() as u8], instruction].concat().repeat(100_000);
+        let mut bytes = vec![3 << 3 | 2];
+        prost::encoding::encode_varint(many.len() as u64, &mut bytes);
+        bytes.extend(many);
+        assert_eq!(decode(&bytes).unwrap_err().to_string(), expect);
+    };
+    let expect = |size: usize| {
+        format!(
+            "`module`: expected a name, an opcode and a shape in each instruction, found one of {size} bytes"
+        )
+    };
+    check(&[], &expect(0));
+    check(b"\x0a\x01x", &expect(3));
+}
