@@ -15,5 +15,6 @@ mod step;
 mod support;
 mod templates;
 mod tidy;
+mod tokenizers;
 mod training;
 mod xla_parser;

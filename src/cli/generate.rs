@@ -17,7 +17,7 @@ use crate::{
     optim::AdamW,
     runtime::Engine,
     step::{Method, Packing, StepSpec, Workload},
-    train::{Trainer, generate, open_adapter, run::stop_ids},
+    train::{Trainer, generate, open_adapter},
     weights::read_adapter,
 };
 
@@ -101,8 +101,7 @@ impl Generate {
             Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;
         trainer.start(&factors)?;
         reporter.phase("writing");
-        let stop = stop_ids(&model, &tokenizer);
-        let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &stop, tokenizer.pad_id())?;
+        let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &tokenizer)?;
         trainer.take_warnings().iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 

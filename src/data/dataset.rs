@@ -24,7 +24,8 @@ impl Dataset {
     /// Encodes `rows` as samples of at most `seq` tokens, each in a sequence of its own.
     ///
     /// # Errors
-    /// If `seq` is below two, a conversation has no chat template, or rows cannot be encoded (all of them are told, by
+    /// If `seq` is below two, a conversation has no chat template, a completion no token
+    /// to end it, or rows cannot be encoded (all of them are told, by
     /// line); [`DataError::NothingCounted`] if no row has a token to learn within `seq`.
     pub fn new(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
         if seq < 2 {
@@ -46,6 +47,7 @@ impl Dataset {
                 Err(DataError::NoChatTemplate) => {
                     return Err(DataError::RowNeedsTemplate { file, line: row.line });
                 }
+                Err(error @ DataError::NoEos) => return Err(error),
                 Err(error) => {
                     problems.push(row.line, Invalid { message: error.to_string(), hint: error.hint() });
                 }

@@ -9,12 +9,25 @@ pub enum DataError {
     /// The bytes are no JSON object.
     #[error("tokenizer_config.json: expected a JSON object, found: {0}")]
     NotAConfig(String),
-    /// The config names no end-of-sequence token.
-    #[error("tokenizer_config.json: expected `eos_token`, found none")]
+    /// A file beside tokenizer.json does not fit it, or is malformed.
+    #[error("{file}: {problem}")]
+    TokenizerFile {
+        /// Its name.
+        file: &'static str,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// No file names an end-of-sequence token.
+    #[error(
+        "expected `eos_token` in tokenizer_config.json or special_tokens_map.json, or `eos_token_id` in \
+         generation_config.json or config.json, found none"
+    )]
     NoEos,
-    /// The config names a special token that the vocabulary lacks.
-    #[error("tokenizer_config.json: `{key}` is not in the vocabulary: {token}")]
+    /// A file names a special token that the vocabulary lacks.
+    #[error("{file}: `{key}` is not in the vocabulary: {token}")]
     NotInVocabulary {
+        /// The file's name.
+        file: &'static str,
         /// The key of the config.
         key: String,
         /// The token it names.
@@ -144,9 +157,10 @@ impl DataError {
             }
             Self::HeldOut { .. } => "hold out fewer rows, or add rows to the file",
             Self::NothingCounted { .. } => "raise the sequence length, or shorten the prompts",
-            Self::BeyondModel { .. } | Self::NotInVocabulary { .. } | Self::UnknownId { .. } => {
-                "use the tokenizer files that came with the model"
-            }
+            Self::BeyondModel { .. }
+            | Self::NotInVocabulary { .. }
+            | Self::TokenizerFile { .. }
+            | Self::UnknownId { .. } => "use the tokenizer files that came with the model",
             Self::NotATokenizer(_)
             | Self::NotAConfig(_)
             | Self::Encode(_)

@@ -103,7 +103,7 @@ impl Warnings {
                     (format!("begins with `{}`, which is not added a second time", token(tokenizer.bos_id())), None)
                 }
                 Warning::HasEnd => {
-                    let eos = token(Some(tokenizer.eos_id()));
+                    let eos = token(tokenizer.eos_id().ok());
                     (format!("ends with `{eos}`, which is not added a second time"), None)
                 }
                 Warning::Crosses(Border::Completion) => (

@@ -66,7 +66,7 @@ impl<'a> Encoder<'a> {
         let plain = tokenizer.encode_plain("a").unwrap_or_default();
         let mut before = tokenizer.encode(if plain.is_empty() { "" } else { "a" })?;
         let at = if plain.is_empty() {
-            before.iter().position(|&id| id == tokenizer.eos_id())
+            before.iter().position(|&id| Some(id) == tokenizer.eos_id().ok())
         } else {
             before.windows(plain.len()).position(|ids| ids == plain)
         };
@@ -101,7 +101,7 @@ impl<'a> Encoder<'a> {
     /// Prompt and completion are encoded as one text, as the model will meet them; a token that holds the end of one and the
     /// beginning of the other is learned.
     fn completion(&self, prompt: &str, completion: &str, notes: &mut Notes) -> Result<Sample, DataError> {
-        let eos_id = self.tokenizer.eos_id();
+        let eos_id = self.tokenizer.eos_id()?;
         let text = format!("{prompt}{completion}");
         let spans = self.tokenizer.encode_spans(&text)?;
         let learned = tokens_of(&spans, prompt.len()..text.len());
@@ -132,7 +132,7 @@ impl<'a> Encoder<'a> {
             notes.has_begin = true;
         }
         if let Some((first, others)) = after.split_first()
-            && *first == self.tokenizer.eos_id()
+            && self.tokenizer.eos_id().is_ok_and(|eos_id| eos_id == *first)
             && (notes.has_end || sample.ids.last() == Some(first))
         {
             after = others;

@@ -109,6 +109,7 @@ pub fn tokenizer_with(chat_template: &str) -> Tokenizer {
         tokenizer: tokenizer.as_bytes(),
         config: config.as_bytes(),
         chat_template: Some(chat_template),
+        ..TokenizerFiles::default()
     };
     Tokenizer::new(files, UNIX_EPOCH).unwrap()
 }

@@ -1,16 +1,21 @@
+//! Text to token ids and back.
+
+mod added;
+
 use std::{
     collections::{BTreeMap, HashSet},
     ops::Range,
     time::SystemTime,
 };
 
+use added::Declared;
 use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
 use super::{ChatTemplate, DataError};
 
 /// The files of a Hugging Face folder that say how text becomes tokens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TokenizerFiles<'a> {
     /// `tokenizer.json`.
     pub tokenizer: &'a [u8],
@@ -18,6 +23,13 @@ pub struct TokenizerFiles<'a> {
     pub config: &'a [u8],
     /// `chat_template.jinja`; without it, `chat_template` of the config is taken where it is there.
     pub chat_template: Option<&'a str>,
+    /// `special_tokens_map.json`.
+    pub special_tokens_map: Option<&'a [u8]>,
+    /// `added_tokens.json`.
+    pub added_tokens: Option<&'a [u8]>,
+    /// The ids of `config.json` and `generation_config.json` that end a text; the first is the end of sequence where
+    /// no file names a token for it.
+    pub eos_ids: &'a [u32],
 }
 
 /// What becomes of special tokens when ids turn into text.
@@ -37,10 +49,12 @@ pub struct Tokenizer {
     post_processor: Option<PostProcessorWrapper>,
     chat_template: Option<ChatTemplate>,
     special_ids: HashSet<u32>,
-    vocab_size: usize,
+    /// The ids that stand for a token, ascending.
+    ids: Vec<u32>,
     bos_id: Option<u32>,
-    eos_id: u32,
+    eos_id: Option<u32>,
     pad_id: u32,
+    stop_ids: Vec<u32>,
 }
 
 /// A token and the bytes of the text that it stands for.
@@ -53,39 +67,43 @@ impl Tokenizer {
     /// Reads the files. `now` is the time that the chat template sees, see [`ChatTemplate::new`].
     ///
     /// # Errors
-    /// If a file is not what its name says, a special token of the config is not in the vocabulary, no
-    /// `eos_token` is given, or the chat template does not parse.
+    /// If a file is not what its name says, a special token is not in the vocabulary, the files give a token two ids
+    /// or an id two tokens, or the chat template does not parse.
     pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
         let mut inner = tokenizers::Tokenizer::from_bytes(files.tokenizer)
             .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let config: serde_json::Map<String, Value> =
             serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
+        added::check_own_ids(files.tokenizer, &inner)?;
 
         let post_processor = inner.get_post_processor().cloned();
         inner.with_post_processor(None::<PostProcessorWrapper>);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        let declared = Declared::read(&config, &files)?;
+        declared.add_to(&mut inner)?;
 
-        let special_tokens = special_tokens(&config);
-        let id = |key: &str| {
-            let token = special_tokens.get(key)?;
-            let missing = || DataError::NotInVocabulary { key: key.to_owned(), token: token.clone() };
-            Some(inner.token_to_id(token).ok_or_else(missing))
-        };
-        let bos_id = id("bos_token").transpose()?;
-        let eos_id = id("eos_token").transpose()?.ok_or(DataError::NoEos)?;
-        let pad_id = id("pad_token").transpose()?.unwrap_or(eos_id);
-
+        let mut ids: Vec<u32> = inner.get_vocab(true).into_values().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let named = |key: &str| inner.token_to_id(&declared.named.get(key)?.content);
+        let of_model = || files.eos_ids.iter().copied().filter(|id| ids.binary_search(id).is_ok());
+        let (bos_id, eos_id) = (named("bos_token"), named("eos_token").or_else(|| of_model().next()));
+        let pad_id = named("pad_token").or(eos_id);
         let added = inner.get_added_tokens_decoder();
         let added_special = added.iter().filter(|(_, token)| token.special).map(|(&id, _)| id);
-        let special_ids = added_special.chain(bos_id).chain([eos_id, pad_id]).collect();
-        let vocab_size = inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
+        let special_ids = added_special.chain(bos_id).chain(eos_id).chain(pad_id).collect();
+        let stop_ids = eos_id.into_iter().chain(of_model()).collect();
+
+        let variables: BTreeMap<String, String> =
+            declared.named.into_iter().map(|(key, token)| (key, token.content)).collect();
         let chat_template = files
             .chat_template
             .or_else(|| chat_template(&config))
-            .map(|source| ChatTemplate::new(source, special_tokens, now))
+            .map(|source| ChatTemplate::new(source, variables, now))
             .transpose()?;
-        Ok(Self { inner, post_processor, chat_template, special_ids, vocab_size, bos_id, eos_id, pad_id })
+        let pad_id = pad_id.unwrap_or_default();
+        Ok(Self { inner, post_processor, chat_template, special_ids, ids, bos_id, eos_id, pad_id, stop_ids })
     }
 
     /// The ids of `text` with the special tokens around it that the tokenizer's post-processor adds, as a
@@ -123,8 +141,8 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::UnknownId`] for an id that stands for no token.
     pub fn decode(&self, ids: &[u32], special_tokens: SpecialTokens) -> Result<String, DataError> {
-        if let Some(&id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
-            return Err(DataError::UnknownId { limit: self.vocab_size, id });
+        if let Some(&id) = ids.iter().find(|&&id| !self.knows(id)) {
+            return Err(DataError::UnknownId { limit: self.vocab_size(), id });
         }
         self.inner
             .decode(ids, special_tokens == SpecialTokens::Skip)
@@ -145,7 +163,12 @@ impl Tokenizer {
     /// One past the largest id, counting added tokens. A model may have more rows in its embedding; ids past
     /// those it has are told by [`super::Dataset::check_vocab`].
     pub fn vocab_size(&self) -> usize {
-        self.vocab_size
+        self.ids.last().map_or(0, |&id| id as usize + 1)
+    }
+
+    /// Whether `id` stands for a token. A vocabulary may have holes, and a model more rows than the vocabulary.
+    pub fn knows(&self, id: u32) -> bool {
+        self.ids.binary_search(&id).is_ok()
     }
 
     /// The token that opens a text, where the config names one.
@@ -154,12 +177,20 @@ impl Tokenizer {
     }
 
     /// The token that ends a text.
-    pub fn eos_id(&self) -> u32 {
-        self.eos_id
+    ///
+    /// # Errors
+    /// [`DataError::NoEos`] if no file names one.
+    pub fn eos_id(&self) -> Result<u32, DataError> {
+        self.eos_id.ok_or(DataError::NoEos)
     }
 
-    /// The token that fills a batch up; [`Self::eos_id`] where the config names none. Padding is never
-    /// counted, so that the two may be one.
+    /// The tokens after which nothing is generated: the end of sequence, and those of the model's configs.
+    pub fn stop_ids(&self) -> &[u32] {
+        &self.stop_ids
+    }
+
+    /// The token that fills a batch up; the end of sequence where no file names one. Padding is never counted, so
+    /// that the two may be one.
     pub fn pad_id(&self) -> u32 {
         self.pad_id
     }
@@ -171,17 +202,6 @@ impl Tokenizer {
     pub fn chat_template(&self) -> Result<&ChatTemplate, DataError> {
         self.chat_template.as_ref().ok_or(DataError::NoChatTemplate)
     }
-}
-
-/// `bos_token`, `eos_token` and the like, each a string or an object with `content`.
-fn special_tokens(config: &serde_json::Map<String, Value>) -> BTreeMap<String, String> {
-    let named = config.iter().filter(|(key, _)| key.ends_with("_token"));
-    named
-        .filter_map(|(key, value)| {
-            let token = value.as_str().or_else(|| value.get("content")?.as_str())?;
-            Some((key.clone(), token.to_owned()))
-        })
-        .collect()
 }
 
 /// `chat_template`: a text, or a list of named texts of which `default` is meant.
@@ -211,8 +231,12 @@ mod tests {
 
     fn load(config: Value, chat_template: Option<&str>) -> Result<Tokenizer, DataError> {
         let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
-        let files =
-            TokenizerFiles { tokenizer: tokenizer.as_bytes(), config: config.as_bytes(), chat_template };
+        let files = TokenizerFiles {
+            tokenizer: tokenizer.as_bytes(),
+            config: config.as_bytes(),
+            chat_template,
+            ..TokenizerFiles::default()
+        };
         Tokenizer::new(files, UNIX_EPOCH)
     }
 
@@ -252,7 +276,7 @@ mod tests {
     #[test]
     fn padding_falls_back_to_the_end_of_sequence() {
         let tokenizer = load(json!({"eos_token": {"content": "<|im_end|>"}}), None).unwrap();
-        assert_eq!((tokenizer.bos_id(), tokenizer.pad_id()), (None, tokenizer.eos_id()));
+        assert_eq!((tokenizer.bos_id(), tokenizer.pad_id()), (None, tokenizer.eos_id().unwrap()));
         let tokenizer = load(json!({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"}), None).unwrap();
         assert_eq!(Some(tokenizer.pad_id()), tokenizer.token_id("<|pad|>"));
     }
@@ -280,7 +304,6 @@ mod tests {
 
     #[test]
     fn bad_files_are_told_by_name() {
-        check_refused(json!({}), "tokenizer_config.json: expected `eos_token`, found none");
         check_refused(
             json!({"eos_token": "</s>"}),
             "tokenizer_config.json: `eos_token` is not in the vocabulary: </s>",
@@ -289,7 +312,7 @@ mod tests {
             json!([]),
             "tokenizer_config.json: expected a JSON object, found: invalid type: sequence, expected a map at line 1 column 0",
         );
-        let files = TokenizerFiles { tokenizer: b"{}", config: b"{}", chat_template: None };
+        let files = TokenizerFiles { tokenizer: b"{}", config: b"{}", ..TokenizerFiles::default() };
         let error = Tokenizer::new(files, UNIX_EPOCH).unwrap_err().to_string();
         assert!(
             error.starts_with("tokenizer.json: expected a Hugging Face tokenizer, found: "),

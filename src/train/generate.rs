@@ -1,10 +1,10 @@
 //! Greedy decoding: a few tokens, to see what training did. Every token runs over the whole prefix.
 
 use super::{TrainError, Trainer};
-use crate::base::Literal;
+use crate::{base::Literal, data::Tokenizer};
 
-/// Continues `prompt` by the likeliest token, up to `max_new_tokens`, the end of the trainer's sequence, or the first of
-/// `stop`, which is included.
+/// Continues `prompt` by the likeliest token that the tokenizer knows, up to `max_new_tokens`, the end of the trainer's
+/// sequence, or the first of the tokenizer's stop tokens, which is included.
 ///
 /// # Errors
 /// If the prompt is empty or leaves no room, the logits are not numbers, or the plugin fails.
@@ -12,22 +12,21 @@ pub fn greedy(
     trainer: &mut Trainer<'_>,
     prompt: &[u32],
     max_new_tokens: usize,
-    stop: &[u32],
-    pad: u32,
+    tokenizer: &Tokenizer,
 ) -> Result<Vec<u32>, TrainError> {
     let seq = trainer.spec().workload.seq;
     check_room(prompt.len(), seq, "the prompt")?;
     let mut ids = prompt.to_vec();
     for _ in 0..max_new_tokens.min(seq - prompt.len()) {
         let mut row: Vec<i32> = ids.iter().map(|&id| id.cast_signed()).collect();
-        row.resize(seq, pad.cast_signed());
+        row.resize(seq, tokenizer.pad_id().cast_signed());
         let position = Literal::s32s([1], &[ids.len() as i32 - 1]);
         let logits = trainer.next_logits(&Literal::s32s([1, seq], &row), &position)?.to_f32s();
-        let next = argmax(&logits).ok_or_else(|| TrainError::NotFinite {
+        let next = argmax(&logits, |id| tokenizer.knows(id)).ok_or_else(|| TrainError::NotFinite {
             what: format!("every logit of token {}", ids.len() + 1),
         })?;
         ids.push(next);
-        if stop.contains(&next) {
+        if tokenizer.stop_ids().contains(&next) {
             break;
         }
     }
@@ -52,11 +51,10 @@ pub fn check_room(prompt: usize, seq: usize, source: &'static str) -> Result<(),
     Ok(())
 }
 
-/// The first index of the largest value; NaN is never the largest.
-fn argmax(values: &[f32]) -> Option<u32> {
-    let numbers = values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan());
-    let first_largest = numbers.reduce(|best, next| if next.1 > best.1 { next } else { best });
-    first_largest.map(|(index, _)| index as u32)
+/// The first index of the largest value among those that are `allowed`; NaN is never the largest.
+fn argmax(values: &[f32], allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    let numbers = (0..).zip(values.iter().copied()).filter(|&(id, value)| !value.is_nan() && allowed(id));
+    numbers.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(id, _)| id)
 }
 
 #[cfg(test)]
@@ -65,7 +63,14 @@ mod tests {
 
     #[test]
     fn the_first_of_equals_wins_and_nan_never() {
-        assert_eq!(argmax(&[f32::NAN, 1.0, 3.0, 3.0]), Some(2));
-        assert_eq!(argmax(&[f32::NAN]), None);
+        assert_eq!(argmax(&[f32::NAN, 1.0, 3.0, 3.0], |_| true), Some(2));
+        assert_eq!(argmax(&[f32::NAN], |_| true), None);
+    }
+
+    #[test]
+    fn what_is_not_allowed_never_wins() {
+        assert_eq!(argmax(&[1.0, 9.0, 2.0, 8.0], |id| id % 2 == 0), Some(2));
+        assert_eq!(argmax(&[1.0, f32::NEG_INFINITY], |id| id == 1), Some(1));
+        assert_eq!(argmax(&[1.0], |_| false), None);
     }
 }

@@ -46,10 +46,16 @@ impl Model {
         let tokenizer = self.files.tokenizer_json()?;
         let config = self.files.tokenizer_config()?.to_string();
         let chat_template = self.files.chat_template()?;
+        let special_tokens_map = self.files.special_tokens_map()?;
+        let added_tokens = self.files.added_tokens()?;
+        let eos_ids = [self.config.eos_token_ids.clone(), self.files.generation_eos_ids()?].concat();
         let files = TokenizerFiles {
             tokenizer: &tokenizer,
             config: config.as_bytes(),
             chat_template: chat_template.as_deref(),
+            special_tokens_map: special_tokens_map.as_deref(),
+            added_tokens: added_tokens.as_deref(),
+            eos_ids: &eos_ids,
         };
         let path = self.files.path().to_owned();
         Tokenizer::new(files, now).map_err(|source| TrainError::Tokenizer { path, source })

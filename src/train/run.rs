@@ -404,9 +404,7 @@ impl Run<'_, '_> {
         }
         if let Some(Question { text: question, prompt }) = &self.question {
             self.observer.event(Event::Phase("answering"));
-            let stop = stop_ids(self.model, self.tokenizer);
-            let pad = self.tokenizer.pad_id();
-            let ids = generate::greedy(&mut self.trainer, prompt, MAX_NEW_TOKENS, &stop, pad)?;
+            let ids = generate::greedy(&mut self.trainer, prompt, MAX_NEW_TOKENS, self.tokenizer)?;
             let text = self.tokenizer.decode(&ids, SpecialTokens::Skip)?;
             self.observer.event(Event::Answer { when, question, text: &text });
         }
@@ -438,13 +436,6 @@ impl<'a> Question<'a> {
         generate::check_room(prompt.len(), seq, "--question")?;
         Ok(Self { text, prompt })
     }
-}
-
-/// The tokens that end an answer.
-pub fn stop_ids(model: &Model, tokenizer: &Tokenizer) -> Vec<u32> {
-    let mut ids = model.config.eos_token_ids.clone();
-    ids.push(tokenizer.eos_id());
-    ids
 }
 
 /// `metrics.jsonl`, a line an update, each flushed.

@@ -12,6 +12,9 @@ const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
+const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
+const ADDED_TOKENS: &str = "added_tokens.json";
+const GENERATION_CONFIG: &str = "generation_config.json";
 
 /// What a model path gives, in Hugging Face's formats, be it a Hugging Face folder or a GGUF file.
 #[derive(Clone, Debug)]
@@ -106,6 +109,53 @@ impl ModelFiles {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(template)) => Ok(Some(template.clone())),
             Some(_) => Err(self.not_a_template(&self.path.join(TOKENIZER_CONFIG), "expected a text")),
+        }
+    }
+
+    /// The text of the model's special_tokens_map.json, where there is one.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn special_tokens_map(&self) -> Result<Option<Vec<u8>>, WeightsError> {
+        self.optional(SPECIAL_TOKENS_MAP)
+    }
+
+    /// The text of the model's added_tokens.json, where there is one.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn added_tokens(&self) -> Result<Option<Vec<u8>>, WeightsError> {
+        self.optional(ADDED_TOKENS)
+    }
+
+    /// `eos_token_id` of the model's generation_config.json: the tokens that end a generation.
+    ///
+    /// # Errors
+    /// If the file is malformed.
+    pub fn generation_eos_ids(&self) -> Result<Vec<u32>, WeightsError> {
+        let Some(text) = self.optional(GENERATION_CONFIG)? else { return Ok(vec![]) };
+        let path = self.path.join(GENERATION_CONFIG);
+        let json = |source| WeightsError::Json { path: path.clone(), source };
+        let config: serde_json::Map<String, Value> = serde_json::from_slice(&text).map_err(json)?;
+        let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+        let (ids, value) = match config.get("eos_token_id") {
+            None | Some(Value::Null) => return Ok(vec![]),
+            Some(value @ Value::Array(list)) => (list.iter().map(id).collect::<Option<_>>(), value),
+            Some(value) => (id(value).map(|id| vec![id]), value),
+        };
+        ids.ok_or_else(|| WeightsError::Setting {
+            path,
+            key: "eos_token_id".to_owned(),
+            problem: format!("expected a token id or a list of them, found {value}"),
+            hint: None,
+        })
+    }
+
+    fn optional(&self, name: &str) -> Result<Option<Vec<u8>>, WeightsError> {
+        let path = self.path.join(name);
+        match self.source {
+            Source::Folder if path.is_file() => read_text(&path).map(Some),
+            _ => Ok(None),
         }
     }
 
