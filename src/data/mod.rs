@@ -48,4 +48,4 @@ pub use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
 pub use report::DatasetReport;
 pub use rows::{HeldOut, Row, RowKind, Rows};
 pub use sample::Sample;
-pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles};
+pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles, panics_are_contained};

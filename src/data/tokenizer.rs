@@ -1,6 +1,10 @@
 //! Text to token ids and back.
 
 mod added;
+#[cfg(test)]
+mod broken;
+mod contain;
+mod limits;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,6 +13,9 @@ use std::{
 };
 
 use added::Declared;
+use contain::contain;
+pub use contain::panics_are_contained;
+use limits::Growth;
 use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
@@ -46,6 +53,7 @@ pub enum SpecialTokens {
 pub struct Tokenizer {
     /// Without post-processor, so that the offsets of its tokens are untrimmed.
     inner: tokenizers::Tokenizer,
+    growth: Growth,
     post_processor: Option<PostProcessorWrapper>,
     chat_template: Option<ChatTemplate>,
     special_ids: HashSet<u32>,
@@ -70,18 +78,22 @@ impl Tokenizer {
     /// If a file is not what its name says, a special token is not in the vocabulary, the files give a token two ids
     /// or an id two tokens, or the chat template does not parse.
     pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
-        let mut inner = tokenizers::Tokenizer::from_bytes(files.tokenizer)
+        let growth = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
+        let mut inner = contain(|| tokenizers::Tokenizer::from_bytes(files.tokenizer))
+            .map_err(DataError::NotATokenizer)?
             .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let config: serde_json::Map<String, Value> =
             serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
         added::check_own_ids(files.tokenizer, &inner)?;
+        growth.check_encode(PROBE.len()).map_err(DataError::NotATokenizer)?;
+        probe(&inner).map_err(DataError::NotATokenizer)?;
 
         let post_processor = inner.get_post_processor().cloned();
         inner.with_post_processor(None::<PostProcessorWrapper>);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let declared = Declared::read(&config, &files)?;
-        declared.add_to(&mut inner)?;
+        contain(|| declared.add_to(&mut inner)).map_err(DataError::NotATokenizer)??;
 
         let mut ids: Vec<u32> = inner.get_vocab(true).into_values().collect();
         ids.sort_unstable();
@@ -103,7 +115,18 @@ impl Tokenizer {
             .map(|source| ChatTemplate::new(source, variables, now))
             .transpose()?;
         let pad_id = pad_id.unwrap_or_default();
-        Ok(Self { inner, post_processor, chat_template, special_ids, ids, bos_id, eos_id, pad_id, stop_ids })
+        Ok(Self {
+            inner,
+            growth,
+            post_processor,
+            chat_template,
+            special_ids,
+            ids,
+            bos_id,
+            eos_id,
+            pad_id,
+            stop_ids,
+        })
     }
 
     /// The ids of `text` with the special tokens around it that the tokenizer's post-processor adds, as a
@@ -112,11 +135,15 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer cannot represent the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding = self.inner.encode(text, false).map_err(unencodable)?;
-        let encoding = match &self.post_processor {
-            Some(processor) => processor.process(encoding, None, true).map_err(unencodable)?,
-            None => encoding,
-        };
+        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        let encoding = contain(|| -> tokenizers::Result<_> {
+            let encoding = self.inner.encode(text, false)?;
+            match &self.post_processor {
+                Some(processor) => processor.process(encoding, None, true),
+                None => Ok(encoding),
+            }
+        });
+        let encoding = encoding.map_err(DataError::Encode)?.map_err(unencodable)?;
         Ok(encoding.get_ids().to_vec())
     }
 
@@ -125,13 +152,17 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::encode`].
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        Ok(self.inner.encode_fast(text, false).map_err(unencodable)?.get_ids().to_vec())
+        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        let encoding = contain(|| self.inner.encode_fast(text, false)).map_err(DataError::Encode)?;
+        Ok(encoding.map_err(unencodable)?.get_ids().to_vec())
     }
 
     /// As [`Self::encode_plain`], with the bytes each token came from. Tokens that share one character all
     /// name the whole of it.
     pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<Span>, DataError> {
-        let encoding = self.inner.encode(text, false).map_err(unencodable)?;
+        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        let encoding = contain(|| self.inner.encode(text, false)).map_err(DataError::Encode)?;
+        let encoding = encoding.map_err(unencodable)?;
         let spans = encoding.get_ids().iter().zip(encoding.get_offsets());
         Ok(spans.map(|(&id, &(start, end))| Span { id, bytes: start..end }).collect())
     }
@@ -144,8 +175,10 @@ impl Tokenizer {
         if let Some(&id) = ids.iter().find(|&&id| !self.knows(id)) {
             return Err(DataError::UnknownId { limit: self.vocab_size(), id });
         }
-        self.inner
-            .decode(ids, special_tokens == SpecialTokens::Skip)
+        let bytes = ids.iter().filter_map(|&id| self.inner.id_to_token(id)).map(|token| token.len()).sum();
+        self.growth.check_decode(bytes).map_err(DataError::Decode)?;
+        contain(|| self.inner.decode(ids, special_tokens == SpecialTokens::Skip))
+            .map_err(DataError::Decode)?
             .map_err(|error| DataError::Decode(error.to_string()))
     }
 
@@ -213,6 +246,19 @@ fn chat_template(config: &serde_json::Map<String, Value>) -> Option<&str> {
         default.get("template")?.as_str()
     };
     value.as_str().or_else(named_default)
+}
+
+/// What a tokenizer is tried on when its file is read.
+const PROBE: &str = "A b\u{e9} 12, \u{4e16}\n";
+
+/// Uses every component once, to find those on which the library panics. Its errors are left to the texts that are
+/// given: not every vocabulary knows the probe.
+fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<(), String> {
+    contain(|| {
+        let encoding = tokenizer.encode(PROBE, true);
+        encoding.and_then(|encoding| tokenizer.decode(encoding.get_ids(), false)).map(drop)
+    })
+    .map(drop)
 }
 
 fn unencodable(error: tokenizers::Error) -> DataError {

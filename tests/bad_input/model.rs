@@ -114,7 +114,7 @@ fn an_element_type_that_nobody_knows() {
     };
     check(
         change,
-        "error: model/model.safetensors: `lm_head.weight`: expected element type f32, f16, bf16, Q8_0, Q4_0 or Q4_1, \
+        "error: model/model.safetensors: `lm_head.weight`: expected element type f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q8_K, \
          found F99\n",
     );
 }

@@ -1,0 +1,265 @@
+//! What tokenizer.json may ask for: no more memory or time than its texts are worth.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Nested components, such as a sequence of sequences.
+const MAX_DEPTH: usize = 16;
+/// Bytes that are put before or after each piece of a text.
+const MAX_AFFIX: usize = 16;
+/// Bytes by which `Precompiled` may replace a character.
+const MAX_REPLACEMENT: usize = 64;
+/// Pieces of a template, and ids of each of its special tokens.
+const MAX_PIECES: usize = 16;
+/// Copies of a subexpression that the counted repetitions of a regular expression ask for.
+const MAX_REPETITIONS: u64 = 10_000;
+/// Characters of a word that `WordPiece` cuts, which takes the square of them.
+const MAX_WORD: u64 = 1000;
+/// Bytes to which any text may grow, and the factor by which longer ones may.
+const MAX_GROWN: f64 = (1 << 18) as f64;
+const MAX_FACTOR: f64 = 4.0;
+
+/// The components of a tokenizer that depend on more than their vocabulary.
+#[derive(Deserialize)]
+struct Components {
+    normalizer: Option<Value>,
+    pre_tokenizer: Option<Value>,
+    post_processor: Option<Value>,
+    decoder: Option<Value>,
+    model: Option<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    continuing_subword_prefix: Option<String>,
+    end_of_word_suffix: Option<String>,
+    max_input_chars_per_word: Option<u64>,
+}
+
+/// By which factor texts may grow before they are cut, and after they are put together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    normalizer: f64,
+    decoder: f64,
+}
+
+impl Growth {
+    /// Checks a text that is to be encoded.
+    pub fn check_encode(&self, bytes: usize) -> Result<(), String> {
+        check("normalizer", self.normalizer, bytes)
+    }
+
+    /// Checks tokens that are to be decoded.
+    pub fn check_decode(&self, bytes: usize) -> Result<(), String> {
+        check("decoder", self.decoder, bytes)
+    }
+}
+
+fn check(component: &str, factor: f64, bytes: usize) -> Result<(), String> {
+    let most = (MAX_FACTOR * bytes as f64).max(MAX_GROWN);
+    if factor * bytes as f64 <= most {
+        return Ok(());
+    }
+    Err(format!("`{component}` of tokenizer.json may make {bytes} bytes {factor:.0} times longer"))
+}
+
+/// Checks the components of tokenizer.json before the library builds them.
+pub(super) fn read(file: &[u8]) -> Result<Growth, String> {
+    let Components { normalizer, pre_tokenizer, post_processor, decoder, model } =
+        serde_json::from_slice(file).map_err(|error| error.to_string())?;
+    let mut growth = Growth { normalizer: 1.0, decoder: 1.0 };
+    for (name, component, factor) in [
+        ("normalizer", &normalizer, &mut growth.normalizer),
+        ("pre_tokenizer", &pre_tokenizer, &mut 1.0),
+        ("post_processor", &post_processor, &mut 1.0),
+        ("decoder", &decoder, &mut growth.decoder),
+    ] {
+        if let Some(component) = component {
+            check_component(component, MAX_DEPTH, factor)
+                .map_err(|problem| format!("`{name}`: {problem}"))?;
+        }
+    }
+    if let Some(model) = model {
+        let affixes = [model.continuing_subword_prefix, model.end_of_word_suffix];
+        affixes.iter().flatten().try_for_each(|affix| check_affix(affix))?;
+        if let Some(found @ MAX_WORD..) = model.max_input_chars_per_word.filter(|&found| found > MAX_WORD) {
+            return Err(format!("`max_input_chars_per_word`: expected at most {MAX_WORD}, found {found}"));
+        }
+    }
+    Ok(growth)
+}
+
+/// Checks a component and those inside it; multiplies `growth` by the factors of all.
+fn check_component(component: &Value, depth: usize, growth: &mut f64) -> Result<(), String> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(format!("expected at most {MAX_DEPTH} nested components"));
+    };
+    for key in ["normalizers", "pretokenizers", "processors", "decoders"] {
+        let inner = component.get(key).and_then(Value::as_array).into_iter().flatten();
+        for inner in inner {
+            check_component(inner, depth, growth)?;
+        }
+    }
+    if let Some(pattern) = component.get("pattern") {
+        let regex = pattern.get("Regex").and_then(Value::as_str);
+        regex.map_or(Ok(()), check_regex)?;
+        if let Some(content) = component.get("content").and_then(Value::as_str) {
+            let string = pattern.get("String").and_then(Value::as_str);
+            *growth *= replacement_factor(string, regex, content);
+        }
+    }
+    component.get("prepend").and_then(Value::as_str).map_or(Ok(()), check_affix)?;
+    if let Some(map) = component.get("precompiled_charsmap").and_then(Value::as_str) {
+        check_charsmap(map)?;
+    }
+    let pieces = component.get("single").and_then(Value::as_array).map_or(0, Vec::len);
+    let special = component.get("special_tokens").and_then(Value::as_object);
+    let ids = |token: &Value| token.get("ids").and_then(Value::as_array).map_or(0, Vec::len);
+    match special.into_iter().flat_map(|tokens| tokens.values()).map(ids).chain([pieces]).max() {
+        Some(found) if found > MAX_PIECES => {
+            Err(format!("expected a template of at most {MAX_PIECES} tokens, found {found}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_affix(affix: &str) -> Result<(), String> {
+    if affix.len() <= MAX_AFFIX {
+        return Ok(());
+    }
+    Err(format!("expected at most {MAX_AFFIX} bytes before or after a piece of text, found {}", affix.len()))
+}
+
+/// How many bytes may stand where one was.
+fn replacement_factor(string: Option<&str>, regex: Option<&str>, content: &str) -> f64 {
+    let content = content.len() as f64;
+    match (string, regex) {
+        (Some(string), _) if !string.is_empty() => (content / string.len() as f64).max(1.0),
+        (_, Some(regex)) if !may_be_empty(regex) => content.max(1.0),
+        _ => 1.0 + content,
+    }
+}
+
+/// Whether a match may have no characters: also taken for so where it depends on what is around it.
+fn may_be_empty(regex: &str) -> bool {
+    let looks_around = ["(?=", "(?!", "(?<", r"\b", r"\B", r"\G"].iter().any(|part| regex.contains(part));
+    looks_around || fancy_regex::Regex::new(regex).is_ok_and(|regex| regex.is_match("").unwrap_or(true))
+}
+
+/// The library expands counted repetitions, nested ones by their product.
+fn check_regex(regex: &str) -> Result<(), String> {
+    let mut product = 1u64;
+    for piece in regex.split('{').skip(1) {
+        let counts = piece.split('}').next().unwrap_or_default().split(',');
+        let most = counts.filter_map(|count| count.trim().parse::<u64>().ok()).max();
+        product = product.saturating_mul(most.unwrap_or(1).max(1));
+    }
+    if product <= MAX_REPETITIONS {
+        return Ok(());
+    }
+    Err(format!(
+        "expected at most {MAX_REPETITIONS} counted repetitions in a regular expression, found {product}"
+    ))
+}
+
+/// The map is a trie of 32-bit units, its length in front, and the replacements after it, each with a zero at its end.
+fn check_charsmap(base64: &str) -> Result<(), String> {
+    let malformed = || "`precompiled_charsmap`: expected a trie and its replacements in base64".to_owned();
+    let bytes = decode_base64(base64).ok_or_else(malformed)?;
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(malformed)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length < 4 || !length.is_multiple_of(4) || length > rest.len() {
+        return Err(malformed());
+    }
+    let longest = rest[length..].split(|&byte| byte == 0).map(<[u8]>::len).max().unwrap_or(0);
+    if longest > MAX_REPLACEMENT {
+        return Err(format!(
+            "`precompiled_charsmap`: expected replacements of at most {MAX_REPLACEMENT} bytes, found {longest}"
+        ));
+    }
+    Ok(())
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=').bytes().map(|digit| {
+        Some(match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        })
+    });
+    let digits = digits.collect::<Option<Vec<u8>>>()?;
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let bits =
+            group.iter().fold(0u32, |bits, &digit| bits << 6 | u32::from(digit)) << (6 * (4 - group.len()));
+        bytes.extend(&bits.to_be_bytes()[1..group.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn growth(tokenizer: &Value) -> Result<Growth, String> {
+        read(tokenizer.to_string().as_bytes())
+    }
+
+    #[test]
+    fn what_would_take_too_much_is_refused() {
+        let check = |tokenizer: Value, expect: &str| assert_eq!(growth(&tokenizer).unwrap_err(), expect);
+        let nested = (0..20).fold(
+            json!({"type": "Lowercase"}),
+            |inner, _| json!({"type": "Sequence", "normalizers": [inner]}),
+        );
+        check(json!({"normalizer": nested}), "`normalizer`: expected at most 16 nested components");
+        check(
+            json!({"model": {"type": "BPE", "continuing_subword_prefix": "#".repeat(17)}}),
+            "expected at most 16 bytes before or after a piece of text, found 17",
+        );
+        check(
+            json!({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "((?=a){1000}){1000}"}}}),
+            "`pre_tokenizer`: expected at most 10000 counted repetitions in a regular expression, found 1000000",
+        );
+        check(
+            json!({"model": {"type": "WordPiece", "max_input_chars_per_word": 1_000_000}}),
+            "`max_input_chars_per_word`: expected at most 1000, found 1000000",
+        );
+        check(
+            json!({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}),
+            "`normalizer`: `precompiled_charsmap`: expected a trie and its replacements in base64",
+        );
+        let pieces: Vec<Value> = (0..17).map(|_| json!({"Sequence": {"id": "A", "type_id": 0}})).collect();
+        check(
+            json!({"post_processor": {"type": "TemplateProcessing", "single": pieces}}),
+            "`post_processor`: expected a template of at most 16 tokens, found 17",
+        );
+    }
+
+    #[test]
+    fn growth_is_bounded() {
+        let replace = |pattern: &str, text: &str, content: &str| json!({"type": "Replace", "pattern": {pattern: text}, "content": content});
+        let check = |normalizers: &[Value], expect: f64| {
+            let found = growth(&json!({"normalizer": {"type": "Sequence", "normalizers": normalizers}}));
+            assert_eq!(found.unwrap().normalizer, expect);
+        };
+        check(&[json!({"type": "Prepend", "prepend": "\u{2581}"}), replace("String", " ", "\u{2581}")], 3.0);
+        check(&[replace("Regex", " {2,}", " "), replace("Regex", r"\s+", " ")], 1.0);
+        check(&[replace("Regex", "a*", "bb")], 3.0);
+        check(&[replace("Regex", r"\b", "bb"), replace("String", "", "bb")], 9.0);
+        let doubling: Vec<Value> = (0..20).map(|_| replace("String", "a", "aa")).collect();
+        check(&doubling, 1_048_576.0);
+        let growth = growth(&json!({"normalizer": {"type": "Sequence", "normalizers": doubling}})).unwrap();
+        assert_eq!(
+            growth.check_encode(100).unwrap_err(),
+            "`normalizer` of tokenizer.json may make 100 bytes 1048576 times longer"
+        );
+        assert_eq!((growth.check_encode(0), growth.check_decode(1 << 30)), (Ok(()), Ok(())));
+    }
+}
