@@ -3,6 +3,7 @@
 mod attention;
 mod autodiff;
 mod bad_input;
+mod chat_templates;
 mod compile;
 mod host_memory;
 mod mesh;

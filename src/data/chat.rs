@@ -1,9 +1,11 @@
-use std::{collections::BTreeMap, sync::LazyLock, time::SystemTime};
+use std::{collections::BTreeMap, time::SystemTime};
 
-use minijinja::{Environment, Value, context, syntax::SyntaxConfig, value::Serde};
-use regex::Regex;
+use serde_json::{Map, Value};
 
-use super::{DataError, Message, TemplateInputs, python};
+use super::{
+    DataError, Message, TemplateInputs,
+    jinja::{self, Template},
+};
 
 /// How the text of a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +20,12 @@ pub enum Ending {
 /// Hugging Face transformers renders it (`utils/chat_template_utils.py`).
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    source: String,
+    template: Template,
     special_tokens: BTreeMap<String, String>,
 }
 
 impl ChatTemplate {
-    const NAME: &str = "chat_template";
-
     /// Parses a template. It sees `special_tokens` (`bos_token`, `eos_token` ...) as variables, and `now`, in
     /// UTC, through `strftime_now`: a run that resumes passes the time at which it began.
     ///
@@ -35,18 +36,13 @@ impl ChatTemplate {
         special_tokens: BTreeMap<String, String>,
         now: SystemTime,
     ) -> Result<Self, DataError> {
-        let syntax =
-            SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(refused)?;
-        let mut environment = Environment::new();
-        environment.set_syntax(syntax);
-        python::install(&mut environment, now);
-        environment.add_template_owned(Self::NAME, without_generation_marks(source)).map_err(refused)?;
-        Ok(Self { environment, special_tokens })
+        let template = Template::parse(source, now).map_err(refused)?;
+        Ok(Self { source: source.to_owned(), template, special_tokens })
     }
 
     /// Whether the template's source holds `name`: if not, it cannot use a variable or a key of that name.
     pub(super) fn mentions(&self, name: &str) -> bool {
-        self.environment.get_template(Self::NAME).is_ok_and(|template| template.source().contains(name))
+        self.source.contains(name)
     }
 
     /// The text of a conversation.
@@ -59,38 +55,33 @@ impl ChatTemplate {
         inputs: &TemplateInputs,
         ending: Ending,
     ) -> Result<String, DataError> {
-        let further = inputs.kwargs.iter().map(|(key, value)| (key.clone(), Value::from(Serde(value))));
-        let special =
-            self.special_tokens.iter().map(|(key, token)| (key.clone(), Value::from(token.clone())));
-        let variables: BTreeMap<String, Value> = special.chain(further).collect();
-        let variables = context! {
-            messages => messages.iter().map(|message| Value::from(Serde(message.fields()))).collect::<Value>(),
-            tools => inputs.tools.as_ref().map(|tools| Value::from(Serde(tools))),
-            documents => inputs.documents.as_ref().map(|documents| Value::from(Serde(documents))),
-            add_generation_prompt => ending == Ending::Prompt,
-            ..Value::from(variables)
-        };
-        let template = self.environment.get_template(Self::NAME).map_err(refused)?;
-        template.render(variables).map_err(refused)
+        let messages = messages.iter().map(|message| Value::Object(message.fields().clone())).collect();
+        let mut variables = inputs.kwargs.clone();
+        variables.extend([
+            ("messages".to_owned(), Value::Array(messages)),
+            ("tools".to_owned(), inputs.tools.clone().unwrap_or_default()),
+            ("documents".to_owned(), inputs.documents.clone().unwrap_or_default()),
+            ("add_generation_prompt".to_owned(), Value::Bool(ending == Ending::Prompt)),
+        ]);
+        self.render_with(variables)
+    }
+
+    /// The text for any variables, which take the place of special tokens of the same names.
+    ///
+    /// # Errors
+    /// [`DataError::ChatTemplate`] if the template raises an error, or exceeds a limit: on its steps, on the
+    /// memory it holds, or on the depth of calls and values.
+    pub fn render_with(&self, variables: Map<String, Value>) -> Result<String, DataError> {
+        let tokens =
+            self.special_tokens.iter().map(|(key, token)| (key.clone(), Value::from(token.as_str())));
+        let mut all: Map<String, Value> = tokens.collect();
+        all.extend(variables);
+        self.template.render(&all).map_err(refused)
     }
 }
 
-/// `{% generation %}` marks the assistant's text for transformers and writes nothing. A block that always
-/// holds does the same to the whitespace around it.
-fn without_generation_marks(source: &str) -> String {
-    static MARK: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(\{%[-+]?\s*)(end)?generation(\s*[-+]?%\})").expect("a constant pattern")
-    });
-    let replaced = MARK.replace_all(source, |mark: &regex::Captures<'_>| {
-        let word = if mark.get(2).is_some() { "endif" } else { "if true" };
-        format!("{}{word}{}", &mark[1], &mark[3])
-    });
-    replaced.into_owned()
-}
-
-fn refused(error: minijinja::Error) -> DataError {
-    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    DataError::ChatTemplate { line: error.line(), message }
+fn refused(error: jinja::Error) -> DataError {
+    DataError::ChatTemplate { line: error.line, message: error.message }
 }
 
 #[cfg(test)]

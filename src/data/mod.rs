@@ -10,7 +10,7 @@ mod chat;
 
 mod message;
 
-mod python;
+mod jinja;
 
 mod tokenizer;
 

@@ -1,0 +1,85 @@
+//! Arguments of calls, as Python binds them to parameters.
+
+use std::sync::Arc;
+
+use super::{Error, Result, value::Value};
+
+/// Values passed to a function.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    pub positional: Vec<Value>,
+    pub named: Vec<(Arc<str>, Value)>,
+}
+
+impl Args {
+    /// The arguments of the parameters `names` of `function`; an argument that was not passed is `None`.
+    pub fn bind<const N: usize>(self, function: &str, names: [&str; N]) -> Result<[Option<Value>; N]> {
+        let mut bound = [const { None }; N];
+        let given = self.positional.len();
+        if given > N {
+            return Err(Error::new(format!("{function}() takes {N} arguments but {given} were given")));
+        }
+        for (slot, value) in bound.iter_mut().zip(self.positional) {
+            *slot = Some(value);
+        }
+        for (name, value) in self.named {
+            let Some(at) = names.iter().position(|known| **known == *name) else {
+                let message = format!("{function}() got an unexpected keyword argument '{name}'");
+                return Err(Error::new(message));
+            };
+            if bound[at].replace(value).is_some() {
+                return Err(Error::new(format!("{function}() got multiple values for argument '{name}'")));
+            }
+        }
+        Ok(bound)
+    }
+
+    /// As [`Self::bind`], for a function of Python that takes no names.
+    pub fn bind_positional<const N: usize>(self, function: &str) -> Result<[Option<Value>; N]> {
+        if !self.named.is_empty() {
+            return Err(Error::new(format!("{function}() takes no keyword arguments")));
+        }
+        self.bind(function, [""; N])
+    }
+
+    /// Fails if there is an argument.
+    pub fn none(self, function: &str) -> Result<()> {
+        self.bind::<0>(function, []).map(|_| ())
+    }
+}
+
+/// The argument, which must have been passed.
+pub fn required(argument: Option<Value>, function: &str, name: &str) -> Result<Value> {
+    argument
+        .ok_or_else(|| Error::new(format!("{function}() missing 1 required positional argument: '{name}'")))
+}
+
+/// An integer, or `default`.
+pub fn int_or(argument: Option<Value>, default: i128) -> Result<i128> {
+    argument.map_or(Ok(default), |value| int(&value))
+}
+
+/// The integer of a value.
+pub fn int(value: &Value) -> Result<i128> {
+    super::number::defined(value)?;
+    let found = || Error::new(format!("'{}' object cannot be interpreted as an integer", value.type_name()));
+    value.as_int().ok_or_else(found)
+}
+
+/// A text.
+pub fn text(value: &Value, function: &str) -> Result<String> {
+    match value {
+        Value::Text(text) => Ok(text.text.clone()),
+        _ => Err(Error::new(format!("{function}: expected str, found {}", value.type_name()))),
+    }
+}
+
+/// Whether an argument was passed and is true.
+pub fn is_true(argument: Option<Value>) -> bool {
+    argument.is_some_and(|value| value.is_true())
+}
+
+/// The argument, unless it is `None`.
+pub fn not_none(argument: Option<Value>) -> Option<Value> {
+    argument.filter(|value| !matches!(value, Value::None))
+}

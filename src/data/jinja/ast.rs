@@ -1,0 +1,225 @@
+//! The parsed form of a template.
+
+use std::sync::Arc;
+
+use super::value::Text;
+
+/// A piece of a template.
+#[derive(Debug)]
+pub enum Statement {
+    Text(Arc<str>),
+    Print(Expr),
+    For(Arc<For>),
+    /// Conditions with their bodies, and the body of `else`.
+    If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
+    Set(Target, Expr),
+    /// `{% set x | filter %}body{% endset %}`; the filters apply to [`BODY`].
+    SetBlock(Target, Expr, Vec<Statement>),
+    With(Vec<(Target, Expr)>, Vec<Statement>),
+    Macro(Arc<Macro>),
+    /// A call with its `caller`.
+    Call(Expr, Arc<Macro>),
+    /// `{% filter f %}body{% endfilter %}`; the filters apply to [`BODY`].
+    Filter(Expr, Vec<Statement>),
+    /// A body with variables of its own.
+    Scope(Vec<Statement>),
+    Break,
+    Continue,
+}
+
+/// Name under which filters of a block find its text; no name of a template.
+pub const BODY: &str = "<body>";
+
+/// `{% for target in items if test recursive %}body{% else %}otherwise{% endfor %}`.
+#[derive(Debug)]
+pub struct For {
+    pub line: usize,
+    pub target: Target,
+    pub items: Expr,
+    pub test: Option<Expr>,
+    pub kind: LoopKind,
+    pub body: Vec<Statement>,
+    pub otherwise: Vec<Statement>,
+}
+
+/// Whether a loop may call itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopKind {
+    Plain,
+    Recursive,
+}
+
+/// `{% macro name(parameters) %}body{% endmacro %}`.
+#[derive(Debug)]
+pub struct Macro {
+    /// `None` for the body of a call block.
+    pub name: Option<Arc<str>>,
+    pub parameters: Vec<(Arc<str>, Option<Expr>)>,
+    pub body: Vec<Statement>,
+    /// The special variables that the body reads.
+    pub reads: Specials,
+}
+
+/// Which of the special variables of a macro are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Specials {
+    pub caller: bool,
+    pub varargs: bool,
+    pub kwargs: bool,
+}
+
+/// What can be assigned to.
+#[derive(Debug)]
+pub enum Target {
+    Name(Arc<str>),
+    /// `namespace.attribute`, with its line.
+    Attribute(Arc<str>, Arc<str>, usize),
+    Tuple(Vec<Target>, usize),
+}
+
+/// An expression with its line.
+#[derive(Debug)]
+pub struct Expr {
+    pub line: usize,
+    pub kind: Kind,
+    /// Levels of expressions in it.
+    pub depth: usize,
+}
+
+impl Expr {
+    /// An expression at a line.
+    pub fn new(line: usize, kind: Kind) -> Self {
+        let depth = 1 + kind.children_depth();
+        Self { line, kind, depth }
+    }
+}
+
+/// What an expression is.
+#[derive(Debug)]
+pub enum Kind {
+    None,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(Arc<Text>),
+    Name(Arc<str>),
+    List(Vec<Expr>),
+    Tuple(Vec<Expr>),
+    Dict(Vec<(Expr, Expr)>),
+    Not(Box<Expr>),
+    Negative(Box<Expr>),
+    Positive(Box<Expr>),
+    And(Box<(Expr, Expr)>),
+    Or(Box<(Expr, Expr)>),
+    Binary(Operator, Box<(Expr, Expr)>),
+    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    Concat(Vec<Expr>),
+    /// Condition, value, and the value otherwise.
+    Condition(Box<(Expr, Expr, Option<Expr>)>),
+    Attribute(Box<Expr>, Arc<str>),
+    Item(Box<(Expr, Expr)>),
+    Slice(Box<(Expr, [Option<Expr>; 3])>),
+    Filter(Box<Expr>, Arc<str>, Arguments),
+    Test(Box<Expr>, Arc<str>, Arguments),
+    Call(Box<Expr>, Arguments),
+}
+
+impl Kind {
+    fn children_depth(&self) -> usize {
+        let pair = |pair: &(Expr, Expr)| pair.0.depth.max(pair.1.depth);
+        match self {
+            Self::None | Self::Bool(_) | Self::Int(_) | Self::Float(_) | Self::Text(_) | Self::Name(_) => 0,
+            Self::List(items) | Self::Tuple(items) | Self::Concat(items) => deepest(items),
+            Self::Dict(items) => items.iter().map(pair).max().unwrap_or(0),
+            Self::Not(inner) | Self::Negative(inner) | Self::Positive(inner) | Self::Attribute(inner, _) => {
+                inner.depth
+            }
+            Self::And(both) | Self::Or(both) | Self::Binary(_, both) | Self::Item(both) => pair(both),
+            Self::Compare(first, others) => {
+                first.depth.max(deepest(others.iter().map(|(_, operand)| operand)))
+            }
+            Self::Condition(parts) => parts.0.depth.max(parts.1.depth).max(deepest(&parts.2)),
+            Self::Slice(parts) => parts.0.depth.max(deepest(parts.1.iter().flatten())),
+            Self::Filter(inner, _, arguments)
+            | Self::Test(inner, _, arguments)
+            | Self::Call(inner, arguments) => inner.depth.max(arguments.depth()),
+        }
+    }
+}
+
+fn deepest<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> usize {
+    expressions.into_iter().map(|expression| expression.depth).max().unwrap_or(0)
+}
+
+/// Arguments of a call.
+#[derive(Debug, Default)]
+pub struct Arguments {
+    pub positional: Vec<Expr>,
+    pub named: Vec<(Arc<str>, Expr)>,
+    pub rest: Option<Box<Expr>>,
+    pub named_rest: Option<Box<Expr>>,
+}
+
+impl Arguments {
+    fn depth(&self) -> usize {
+        let named = self.named.iter().map(|(_, value)| value);
+        let rest = self.rest.as_deref().into_iter().chain(self.named_rest.as_deref());
+        deepest(self.positional.iter().chain(named).chain(rest))
+    }
+}
+
+/// Binary arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Modulo,
+    Power,
+}
+
+impl Operator {
+    /// Its spelling, as Python's error messages have it.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::FloorDivide => "//",
+            Self::Modulo => "%",
+            Self::Power => "** or pow()",
+        }
+    }
+}
+
+/// Comparison operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+    NotIn,
+}
+
+impl Comparison {
+    /// Its spelling.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::In => "in",
+            Self::NotIn => "not in",
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Comparisons.
+
+use std::{cmp::Ordering, rc::Rc};
+
+use super::{
+    Error, Result,
+    ast::Comparison,
+    meter,
+    number::{Number, defined, exact_int},
+    value::{Key, Value, View},
+};
+
+/// An operator applied to two values.
+pub fn compare(comparison: Comparison, left: &Value, right: &Value) -> Result<bool> {
+    meter::step(1)?;
+    match comparison {
+        Comparison::Equal => equal(left, right),
+        Comparison::NotEqual => Ok(!equal(left, right)?),
+        Comparison::In => contains(right, left),
+        Comparison::NotIn => Ok(!contains(right, left)?),
+        _ => {
+            let order = order(comparison, left, right)?;
+            Ok(match (comparison, order) {
+                (_, None) => false,
+                (Comparison::Less, Some(order)) => order == Ordering::Less,
+                (Comparison::LessEqual, Some(order)) => order != Ordering::Greater,
+                (Comparison::Greater, Some(order)) => order == Ordering::Greater,
+                (_, Some(order)) => order != Ordering::Less,
+            })
+        }
+    }
+}
+
+/// `left == right`.
+pub fn equal(left: &Value, right: &Value) -> Result<bool> {
+    meter::step(1)?;
+    if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
+        return Ok(order_numbers(a, b) == Some(Ordering::Equal));
+    }
+    meter::deeper(|| {
+        Ok(match (left, right) {
+            (Value::Undefined(_), Value::Undefined(_)) | (Value::None, Value::None) => true,
+            (Value::Text(a) | Value::Markup(a), Value::Text(b) | Value::Markup(b)) => {
+                meter::read(a.text.len().min(b.text.len()))?;
+                a.text == b.text
+            }
+            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+                a.items.len() == b.items.len() && all_equal(&a.items, &b.items)?
+            }
+            (Value::Dict(a), Value::Dict(b)) => {
+                if a.items.len() != b.items.len() {
+                    return Ok(false);
+                }
+                for (key, value) in &a.items {
+                    match b.get(key)? {
+                        Some(other) if equal(value, other)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                true
+            }
+            (Value::Range(a), Value::Range(b)) => {
+                let length = a.len();
+                let same_step = length <= 1 || a.step == b.step;
+                length == b.len() && (length == 0 || a.start == b.start && same_step)
+            }
+            (Value::View(View::Values, a), Value::View(View::Values, b)) => Rc::ptr_eq(a, b),
+            (Value::View(..), Value::View(..)) => {
+                return Err(Error::unsupported("comparison of the views of dicts"));
+            }
+            (Value::Namespace(a), Value::Namespace(b)) => Rc::ptr_eq(a, b),
+            (Value::Loop(a), Value::Loop(b)) => Rc::ptr_eq(a, b),
+            (Value::Macro(a), Value::Macro(b)) => Rc::ptr_eq(a, b),
+            (Value::Iterator(a), Value::Iterator(b)) => Rc::ptr_eq(a, b),
+            (Value::Cycler(a), Value::Cycler(b)) => Rc::ptr_eq(a, b),
+            (Value::Joiner(a), Value::Joiner(b)) => Rc::ptr_eq(a, b),
+            (Value::Function(a), Value::Function(b)) => a == b,
+            (Value::Method(_), Value::Method(_)) => {
+                return Err(Error::unsupported("comparison of methods"));
+            }
+            _ => false,
+        })
+    })
+}
+
+fn all_equal(a: &[Value], b: &[Value]) -> Result<bool> {
+    for (a, b) in a.iter().zip(b) {
+        if !is_or_equals(a, b)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `a is b or a == b`, as containers compare their items.
+fn is_or_equals(a: &Value, b: &Value) -> Result<bool> {
+    equal(a, b)
+}
+
+/// `item in container`.
+pub fn contains(container: &Value, item: &Value) -> Result<bool> {
+    match container {
+        Value::Undefined(_) => Ok(false),
+        Value::Text(text) | Value::Markup(text) => match item {
+            Value::Text(part) | Value::Markup(part) => {
+                meter::read(text.text.len())?;
+                Ok(text.text.contains(&part.text))
+            }
+            _ => {
+                let found = item.type_name();
+                Err(Error::new(format!("'in <string>' requires string as left operand, not {found}")))
+            }
+        },
+        Value::Dict(dict) | Value::View(View::Keys, dict) => Ok(dict.get(item)?.is_some()),
+        Value::Iterator(iterator) => {
+            while let Some(found) = iterator.take() {
+                if equal(&found, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Value::Range(range) => {
+            let Some(number) = Number::of(item) else { return Ok(false) };
+            let int = match number {
+                Number::Int(int) => int,
+                Number::Float(float) => match exact_int(float) {
+                    Some(int) => int,
+                    None => return Ok(false),
+                },
+            };
+            let inside = if range.step > 0 {
+                (range.start..range.stop).contains(&int)
+            } else {
+                int <= range.start && int > range.stop
+            };
+            Ok(inside && (int - range.start) % range.step == 0)
+        }
+        Value::List(list) | Value::Tuple(list) => {
+            for found in &list.items {
+                if equal(found, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Value::View(..) => {
+            for found in container.items()? {
+                if equal(&found, item)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        _ => Err(Error::new(format!("argument of type '{}' is not iterable", container.type_name()))),
+    }
+}
+
+/// How two values are ordered; `None` if a NaN is among them.
+pub fn order(comparison: Comparison, left: &Value, right: &Value) -> Result<Option<Ordering>> {
+    meter::step(1)?;
+    defined(left)?;
+    defined(right)?;
+    if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
+        return Ok(order_numbers(a, b));
+    }
+    meter::deeper(|| match (left, right) {
+        (Value::Text(a) | Value::Markup(a), Value::Text(b) | Value::Markup(b)) => {
+            meter::read(a.text.len().min(b.text.len()))?;
+            Ok(Some(a.text.cmp(&b.text)))
+        }
+        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+            for (a, b) in a.items.iter().zip(&b.items) {
+                if !is_or_equals(a, b)? {
+                    return order(comparison, a, b);
+                }
+            }
+            Ok(Some(a.items.len().cmp(&b.items.len())))
+        }
+        (Value::View(..), Value::View(..)) => Err(Error::unsupported("comparison of the views of dicts")),
+        _ => {
+            let symbol = comparison.symbol();
+            let (left, right) = (left.type_name(), right.type_name());
+            Err(Error::new(format!("'{symbol}' not supported between instances of '{left}' and '{right}'")))
+        }
+    })
+}
+
+fn order_numbers(a: Number, b: Number) -> Option<Ordering> {
+    match (a, b) {
+        (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
+        (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b),
+        (Number::Int(a), Number::Float(b)) => order_mixed(a, b),
+        (Number::Float(a), Number::Int(b)) => order_mixed(b, a).map(Ordering::reverse),
+    }
+}
+
+fn order_mixed(int: i128, float: f64) -> Option<Ordering> {
+    if float.is_nan() {
+        return None;
+    }
+    match exact_int(float.floor()) {
+        Some(floor) if floor == int && float.fract() != 0.0 => Some(Ordering::Less),
+        Some(floor) => Some(int.cmp(&floor)),
+        None => Some(if float > 0.0 { Ordering::Less } else { Ordering::Greater }),
+    }
+}
+
+/// The items in the order of their keys; equal ones keep theirs.
+pub fn sort(items: Vec<(Value, Value)>, reverse: Reverse) -> Result<Vec<Value>> {
+    let mut failure = None;
+    let mut items = items;
+    let compare = |a: &Value, b: &Value, failure: &mut Option<Error>| match order(Comparison::Less, a, b) {
+        Ok(Some(order)) => order,
+        Ok(None) => {
+            failure.get_or_insert_with(|| Error::unsupported("sorting of NaN"));
+            Ordering::Equal
+        }
+        Err(error) => {
+            failure.get_or_insert(error);
+            Ordering::Equal
+        }
+    };
+    if reverse == Reverse::Yes {
+        items.sort_by(|(a, _), (b, _)| compare(b, a, &mut failure));
+    } else {
+        items.sort_by(|(a, _), (b, _)| compare(a, b, &mut failure));
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(items.into_iter().map(|(_, item)| item).collect()),
+    }
+}
+
+/// Whether a sort begins with the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reverse {
+    No,
+    Yes,
+}
+
+/// Whether a value occurs among those with the keys `seen`; adds its key.
+pub fn is_new(seen: &mut std::collections::HashSet<Key>, key: &Value) -> Result<bool> {
+    Ok(seen.insert(Key::of(key)?))
+}

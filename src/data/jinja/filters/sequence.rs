@@ -1,0 +1,257 @@
+//! Filters of lists and dicts.
+
+use std::collections::HashSet;
+
+use super::select::{Path, attribute_of};
+use crate::data::jinja::{
+    Error, Result,
+    args::{Args, int, int_or, is_true, not_none, required},
+    compare::{self, Reverse},
+    meter, methods, number,
+    value::{Value, View},
+};
+
+fn reversed(reverse: Option<Value>) -> Reverse {
+    if is_true(reverse) { Reverse::Yes } else { Reverse::No }
+}
+
+/// The key by which text is compared regardless of its case.
+fn ignore_case(value: Value) -> Result<Value> {
+    match &value {
+        Value::Text(text) => Value::text(methods::lower(&text.text)?),
+        _ => Ok(value),
+    }
+}
+
+/// The key of an item: an attribute, in lower case unless case matters.
+fn key(item: &Value, path: &Path, case_sensitive: Option<&Value>, default: Option<&Value>) -> Result<Value> {
+    let value = attribute_of(item, path, default)?;
+    if case_sensitive.is_some_and(Value::is_true) { Ok(value) } else { ignore_case(value) }
+}
+
+pub fn length(value: Value, args: Args) -> Result<Value> {
+    args.none("len")?;
+    let length = value.len();
+    let missing = || Error::new(format!("object of type '{}' has no len()", value.type_name()));
+    Ok(Value::Int(length.ok_or_else(missing)? as i128))
+}
+
+pub fn list(value: Value, args: Args) -> Result<Value> {
+    args.none("list")?;
+    Value::list(value.items()?)
+}
+
+pub fn first(value: Value, args: Args) -> Result<Value> {
+    args.none("first")?;
+    let first = match &value {
+        Value::Iterator(iterator) => iterator.take(),
+        Value::List(list) | Value::Tuple(list) => list.items.first().cloned(),
+        _ => value.items()?.into_iter().next(),
+    };
+    Ok(first.unwrap_or_else(|| Value::undefined("No first item, sequence was empty.")))
+}
+
+pub fn last(value: Value, args: Args) -> Result<Value> {
+    args.none("last")?;
+    if let Value::Iterator(iterator) = &value {
+        return Err(Error::new(format!("'{}' object is not reversible", iterator.kind)));
+    }
+    let last = match &value {
+        Value::List(list) | Value::Tuple(list) => list.items.last().cloned(),
+        _ => value.items()?.pop(),
+    };
+    Ok(last.unwrap_or_else(|| Value::undefined("No last item, sequence was empty.")))
+}
+
+pub fn reverse(value: Value, args: Args) -> Result<Value> {
+    args.none("reverse")?;
+    if let Value::Text(text) = &value {
+        return Value::text(text.text.chars().rev().collect::<String>());
+    }
+    if !value.is_iterable() {
+        return Err(Error::new("argument must be iterable"));
+    }
+    let mut items = value.items()?;
+    items.reverse();
+    let kind = match &value {
+        Value::Iterator(_) | Value::Undefined(_) => return Value::list(items),
+        Value::List(_) => "list_reverseiterator",
+        Value::Dict(_) => "dict_reversekeyiterator",
+        Value::View(View::Items, _) => "dict_reverseitemiterator",
+        Value::View(View::Values, _) => "dict_reversevalueiterator",
+        Value::View(View::Keys, _) => "dict_reversekeyiterator",
+        Value::Range(_) => "range_iterator",
+        _ => "reversed",
+    };
+    Value::iterator(kind, items)
+}
+
+pub fn items(value: Value, args: Args) -> Result<Value> {
+    args.none("items")?;
+    match &value {
+        Value::Undefined(_) => Value::iterator("generator", Vec::new()),
+        Value::Dict(dict) => Value::iterator("generator", Value::View(View::Items, dict.clone()).items()?),
+        _ => Err(Error::new("Can only get item pairs from a mapping.")),
+    }
+}
+
+pub fn dictsort(value: Value, args: Args) -> Result<Value> {
+    let [case_sensitive, by, reverse] = args.bind("dictsort", ["case_sensitive", "by", "reverse"])?;
+    let by = by.map_or_else(|| Value::text("key"), Ok)?;
+    let position = match by.as_text() {
+        Some("key") => 0,
+        Some("value") => 1,
+        _ => return Err(Error::new("You can only sort by either \"key\" or \"value\"")),
+    };
+    let Value::Dict(dict) = &value else {
+        number::defined(&value)?;
+        return Err(Error::new(format!("'{}' object has no attribute 'items'", value.type_name())));
+    };
+    let mut pairs = Vec::new();
+    for pair in Value::View(View::Items, dict.clone()).items()? {
+        let path = Path::index(position);
+        pairs.push((key(&pair, &path, case_sensitive.as_ref(), None)?, pair));
+    }
+    Value::list(compare::sort(pairs, reversed(reverse))?)
+}
+
+pub fn sort(value: Value, args: Args) -> Result<Value> {
+    let [reverse, case_sensitive, attribute] =
+        args.bind("sort", ["reverse", "case_sensitive", "attribute"])?;
+    let paths = Path::several(attribute)?;
+    let mut pairs = Vec::new();
+    for item in value.items()? {
+        let keys = paths.iter().map(|path| key(&item, path, case_sensitive.as_ref(), None));
+        pairs.push((Value::list(keys.collect::<Result<_>>()?)?, item));
+    }
+    Value::list(compare::sort(pairs, reversed(reverse))?)
+}
+
+pub fn unique(value: Value, args: Args) -> Result<Value> {
+    let [case_sensitive, attribute] = args.bind("unique", ["case_sensitive", "attribute"])?;
+    let path = Path::new(attribute)?;
+    let mut seen = HashSet::new();
+    let mut kept = Vec::new();
+    for item in value.items()? {
+        if compare::is_new(&mut seen, &key(&item, &path, case_sensitive.as_ref(), None)?)? {
+            kept.push(item);
+        }
+    }
+    Value::iterator("generator", kept)
+}
+
+pub fn min(value: Value, args: Args) -> Result<Value> {
+    extreme(value, args, "min")
+}
+
+pub fn max(value: Value, args: Args) -> Result<Value> {
+    extreme(value, args, "max")
+}
+
+fn extreme(value: Value, args: Args, name: &str) -> Result<Value> {
+    let [case_sensitive, attribute] = args.bind(name, ["case_sensitive", "attribute"])?;
+    let path = Path::new(attribute)?;
+    let mut best: Option<(Value, Value)> = None;
+    for item in value.items()? {
+        let new = key(&item, &path, case_sensitive.as_ref(), None)?;
+        let comparison = if name == "min" {
+            crate::data::jinja::ast::Comparison::Less
+        } else {
+            crate::data::jinja::ast::Comparison::Greater
+        };
+        let better = match &best {
+            None => true,
+            Some((old, _)) => compare::compare(comparison, &new, old)?,
+        };
+        if better {
+            best = Some((new, item));
+        }
+    }
+    Ok(best.map_or_else(|| Value::undefined("No aggregated item, sequence was empty."), |(_, item)| item))
+}
+
+pub fn sum(value: Value, args: Args) -> Result<Value> {
+    let [attribute, start] = args.bind("sum", ["attribute", "start"])?;
+    let path = Path::new(attribute)?;
+    let items =
+        value.items()?.iter().map(|item| attribute_of(item, &path, None)).collect::<Result<Vec<_>>>()?;
+    number::sum(&items, start.unwrap_or(Value::Int(0)))
+}
+
+pub fn groupby(value: Value, args: Args) -> Result<Value> {
+    let [attribute, default, case_sensitive] =
+        args.bind("groupby", ["attribute", "default", "case_sensitive"])?;
+    let path = Path::new(Some(required(attribute, "groupby", "attribute")?))?;
+    let default = not_none(default);
+    let mut pairs = Vec::new();
+    for item in value.items()? {
+        let key = key(&item, &path, case_sensitive.as_ref(), default.as_ref())?;
+        pairs.push((key.clone(), Value::tuple(vec![key, item])?));
+    }
+    let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
+    for pair in compare::sort(pairs, Reverse::No)? {
+        let pair = pair.items()?;
+        let [key, item] = pair.as_slice() else { continue };
+        match groups.last_mut() {
+            Some((last, items)) if compare::equal(last, key)? => items.push(item.clone()),
+            _ => groups.push((key.clone(), vec![item.clone()])),
+        }
+    }
+    let mut made = Vec::new();
+    for (key, items) in groups {
+        let sensitive = case_sensitive.as_ref().is_some_and(Value::is_true);
+        // The group has the spelling of its first item.
+        let key = if sensitive { key } else { attribute_of(&items[0], &path, default.as_ref())? };
+        let group = Value::tuple(vec![key, Value::list(items)?])?;
+        if let Value::Tuple(list) = &group {
+            list.is_group.set(true);
+        }
+        made.push(group);
+    }
+    Value::list(made)
+}
+
+pub fn slice(value: Value, args: Args) -> Result<Value> {
+    let [slices, fill] = args.bind("slice", ["slices", "fill_with"])?;
+    let slices = int(&required(slices, "slice", "slices")?)?;
+    let items = value.items()?;
+    if slices == 0 {
+        return Err(Error::new("integer division or modulo by zero"));
+    }
+    let Ok(slices) = usize::try_from(slices) else { return Value::iterator("generator", Vec::new()) };
+    meter::step(slices)?;
+    let (size, extra) = (items.len() / slices, items.len() % slices);
+    let fill = not_none(fill);
+    let mut made = Vec::new();
+    let mut at = 0;
+    for slice in 0..slices {
+        let end = at + size + usize::from(slice < extra);
+        let mut part = items[at..end].to_vec();
+        if slice >= extra {
+            part.extend(fill.clone());
+        }
+        made.push(Value::list(part)?);
+        at = end;
+    }
+    Value::iterator("generator", made)
+}
+
+pub fn batch(value: Value, args: Args) -> Result<Value> {
+    let [count, fill] = args.bind("batch", ["linecount", "fill_with"])?;
+    let count = int_or(Some(required(count, "batch", "linecount")?), 0)?;
+    let items = value.items()?;
+    let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+        return Err(Error::unsupported("'batch' with a count below one"));
+    };
+    let mut made = Vec::new();
+    for part in items.chunks(count) {
+        let mut part = part.to_vec();
+        if let Some(fill) = not_none(fill.clone()) {
+            let missing = count - part.len();
+            drop(meter::Charge::of(missing.saturating_mul(48))?);
+            part.extend(std::iter::repeat_n(fill, missing));
+        }
+        made.push(Value::list(part)?);
+    }
+    Value::iterator("generator", made)
+}

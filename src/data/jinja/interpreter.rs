@@ -1,0 +1,329 @@
+//! Runs statements.
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::SystemTime};
+
+use super::{
+    Error, Result,
+    ast::{BODY, Expr, For, LoopKind, Statement, Target},
+    compare, meter,
+    meter::Writer,
+    print,
+    value::{Closure, Loop, Namespace, Undefined, Value},
+};
+
+/// Variables of a block.
+#[derive(Debug, Default)]
+pub struct Scope {
+    variables: RefCell<HashMap<Arc<str>, Value>>,
+    parent: Option<Rc<Scope>>,
+}
+
+impl Scope {
+    /// A scope in another.
+    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
+        Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let mut scope = Some(self);
+        while let Some(at) = scope {
+            if let Some(value) = at.variables.borrow().get(name) {
+                return Some(value.clone());
+            }
+            scope = at.parent.as_deref();
+        }
+        None
+    }
+
+    /// Sets a variable.
+    pub fn set(&self, name: Arc<str>, value: Value) {
+        self.variables.borrow_mut().insert(name, value);
+    }
+}
+
+/// How a statement ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+/// A rendering.
+pub struct Interpreter {
+    pub(super) out: Writer,
+    pub(super) now: SystemTime,
+    pub(super) calls: usize,
+    /// Scopes that macros hold, and namespaces: what may hold itself.
+    scopes: Vec<Rc<Scope>>,
+    pub(super) namespaces: Vec<Rc<Namespace>>,
+    pub(super) kept: meter::Charge,
+}
+
+/// Renders a template with variables.
+pub fn render(body: &[Statement], variables: Vec<(Arc<str>, Value)>, now: SystemTime) -> Result<String> {
+    let root = Rc::new(Scope::default());
+    for (name, value) in variables {
+        root.set(name, value);
+    }
+    let mut interpreter = Interpreter {
+        out: Writer::default(),
+        now,
+        calls: 0,
+        scopes: Vec::new(),
+        namespaces: Vec::new(),
+        kept: meter::Charge::default(),
+    };
+    let result = interpreter.body(body, &root);
+    for scope in &interpreter.scopes {
+        scope.variables.take();
+    }
+    for namespace in &interpreter.namespaces {
+        namespace.attributes.take();
+    }
+    result.map(|_| interpreter.out.into_parts().0)
+}
+
+impl Interpreter {
+    /// Runs statements.
+    pub(super) fn body(&mut self, body: &[Statement], scope: &Rc<Scope>) -> Result<Flow> {
+        for statement in body {
+            let flow = meter::deeper(|| self.statement(statement, scope))?;
+            if flow != Flow::Next {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(&mut self, statement: &Statement, scope: &Rc<Scope>) -> Result<Flow> {
+        meter::step(1)?;
+        match statement {
+            Statement::Text(text) => self.out.push(text)?,
+            Statement::Print(expression) => {
+                let value = self.eval(expression, scope)?;
+                print::write(&value, &mut self.out).map_err(|error| located(error, expression.line))?;
+            }
+            Statement::For(definition) => return self.for_loop(definition, scope),
+            Statement::If(branches, otherwise) => {
+                for (test, body) in branches {
+                    if self.eval(test, scope)?.is_true() {
+                        return self.body(body, scope);
+                    }
+                }
+                return self.body(otherwise, scope);
+            }
+            Statement::Set(target, value) => {
+                let line = value.line;
+                let value = self.eval(value, scope)?;
+                self.assign(target, value, scope, scope).map_err(|error| located(error, line))?;
+            }
+            Statement::SetBlock(target, filter, body) => {
+                let (value, flow) = self.filtered(filter, body, scope)?;
+                if flow != Flow::Next {
+                    return Ok(flow);
+                }
+                self.assign(target, value, scope, scope)?;
+            }
+            Statement::With(values, body) => {
+                let inner = Scope::inside(scope);
+                for (target, value) in values {
+                    let value = self.eval(value, scope)?;
+                    self.assign(target, value, &inner, scope)?;
+                }
+                return self.body(body, &inner);
+            }
+            Statement::Macro(definition) => {
+                self.keep(scope)?;
+                let closure = Closure { definition: definition.clone(), scope: scope.clone() };
+                if let Some(name) = &definition.name {
+                    scope.set(name.clone(), Value::Macro(Rc::new(closure)));
+                }
+            }
+            Statement::Call(call, caller) => {
+                self.keep(scope)?;
+                let caller = Closure { definition: caller.clone(), scope: scope.clone() };
+                let value = self.call_with(call, scope, Some(Value::Macro(Rc::new(caller))))?;
+                print::write(&value, &mut self.out).map_err(|error| located(error, call.line))?;
+            }
+            Statement::Filter(filter, body) => {
+                let (value, flow) = self.filtered(filter, body, scope)?;
+                if flow != Flow::Next {
+                    return Ok(flow);
+                }
+                print::write(&value, &mut self.out)?;
+            }
+            Statement::Scope(body) => return self.body(body, &Scope::inside(scope)),
+            Statement::Break => return Ok(Flow::Break),
+            Statement::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Remembers a scope that a macro may hold beyond its end.
+    fn keep(&mut self, scope: &Rc<Scope>) -> Result<()> {
+        if !self.scopes.last().is_some_and(|last| Rc::ptr_eq(last, scope)) {
+            self.kept.grow(256)?;
+            self.scopes.push(scope.clone());
+        }
+        Ok(())
+    }
+
+    /// What `run` writes.
+    pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Value, T)> {
+        let outer = std::mem::take(&mut self.out);
+        let result = run(self);
+        let inner = std::mem::replace(&mut self.out, outer);
+        let result = result?;
+        Ok((Value::written(inner)?, result))
+    }
+
+    /// What a body writes, after a filter.
+    fn filtered(&mut self, filter: &Expr, body: &[Statement], scope: &Rc<Scope>) -> Result<(Value, Flow)> {
+        let inner = Scope::inside(scope);
+        let (text, flow) = self.capture(|interpreter| interpreter.body(body, &inner))?;
+        if flow != Flow::Next {
+            return Ok((text, flow));
+        }
+        let around = Scope::inside(&inner);
+        around.set(BODY.into(), text);
+        Ok((self.eval(filter, &around)?, Flow::Next))
+    }
+
+    /// Assigns in `scope`; namespaces are looked up from `from`.
+    fn assign(&mut self, target: &Target, value: Value, scope: &Scope, from: &Scope) -> Result<()> {
+        match target {
+            Target::Name(name) => scope.set(name.clone(), value),
+            Target::Attribute(name, attribute, line) => {
+                let object = from.get(name).unwrap_or_else(|| undefined(name));
+                let Value::Namespace(namespace) = object else {
+                    return Err(Error::at(*line, "cannot assign attribute on non-namespace object"));
+                };
+                set_attribute(&namespace, attribute.clone(), value).map_err(|error| located(error, *line))?;
+            }
+            Target::Tuple(targets, line) => {
+                let values = unpacked(&value, targets.len()).map_err(|error| located(error, *line))?;
+                for (target, value) in targets.iter().zip(values) {
+                    self.assign(target, value, scope, from)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<Scope>) -> Result<Flow> {
+        let items = self.eval(&definition.items, scope)?;
+        self.repeat(definition, &items, scope, 0).map_err(|error| located(error, definition.line))?;
+        Ok(Flow::Next)
+    }
+
+    /// Runs a loop over `items`, so many recursions deep.
+    pub(super) fn repeat(
+        &mut self,
+        definition: &Arc<For>,
+        items: &Value,
+        scope: &Rc<Scope>,
+        depth: usize,
+    ) -> Result<()> {
+        let mut items = items.items()?;
+        let line = definition.items.line;
+        if let Some(test) = &definition.test {
+            let mut kept = Vec::new();
+            for item in items {
+                let inner = Scope::inside(scope);
+                self.assign(&definition.target, item.clone(), &inner, scope)?;
+                if self.eval(test, &inner)?.is_true() {
+                    kept.push(item);
+                }
+            }
+            items = kept;
+        }
+        let _charge = meter::Charge::of(64 * items.len()).map_err(|error| located(error, line))?;
+        let recursion = (definition.kind == LoopKind::Recursive).then(|| (definition.clone(), scope.clone()));
+        if recursion.is_some() {
+            self.keep(scope)?;
+        }
+        let name: Arc<str> = "loop".into();
+        let state = Rc::new(Loop {
+            items,
+            index: std::cell::Cell::new(0),
+            depth,
+            changed: RefCell::default(),
+            recursion,
+        });
+        let mut completed = false;
+        for (index, item) in state.items.iter().enumerate() {
+            state.index.set(index);
+            let inner = Scope::inside(scope);
+            inner.set(name.clone(), Value::Loop(state.clone()));
+            self.assign(&definition.target, item.clone(), &inner, scope)?;
+            match self.body(&definition.body, &inner)? {
+                Flow::Next => completed = true,
+                Flow::Continue => {}
+                Flow::Break => break,
+            }
+        }
+        // Jinja2 runs `else` unless some iteration reached its end.
+        if !completed && !definition.otherwise.is_empty() {
+            let flow = self.body(&definition.otherwise, &Scope::inside(scope))?;
+            if flow != Flow::Next {
+                return Err(Error::unsupported("`break` and `continue` in the `else` of a loop"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets an attribute of a namespace.
+pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: Value) -> Result<()> {
+    if name.starts_with('_') {
+        return Err(Error::new(format!(
+            "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '{name}'. Please rename the attribute."
+        )));
+    }
+    let mut attributes = namespace.attributes.borrow_mut();
+    meter::step(1 + attributes.len() / 8)?;
+    match attributes.iter_mut().find(|(known, _)| *known == name) {
+        // The old value is dropped after the new one is in place.
+        Some((_, slot)) => drop(std::mem::replace(slot, value)),
+        None => attributes.push((name, value)),
+    }
+    Ok(())
+}
+
+/// The undefined value of a name.
+pub fn undefined(name: &Arc<str>) -> Value {
+    Value::Undefined(Rc::new(Undefined::Name(name.clone())))
+}
+
+/// An error with a line, unless it has one.
+pub fn located(error: Error, line: usize) -> Error {
+    Error { line: error.line.or(Some(line)), ..error }
+}
+
+fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
+    if !value.is_iterable() {
+        return Err(Error::new(format!("cannot unpack non-iterable {} object", value.type_name())));
+    }
+    let values = value.items()?;
+    match values.len() {
+        found if found < count => {
+            Err(Error::new(format!("not enough values to unpack (expected {count}, got {found})")))
+        }
+        found if found > count => Err(Error::new(format!("too many values to unpack (expected {count})"))),
+        _ => Ok(values),
+    }
+}
+
+/// Whether `changed` was called with other values before.
+pub fn loop_changed(inner: &Loop, values: Vec<Value>) -> Result<bool> {
+    let same = match &*inner.changed.borrow() {
+        Some(before) => compare::equal(&Value::tuple(before.clone())?, &Value::tuple(values.clone())?)?,
+        None => false,
+    };
+    if !same {
+        *inner.changed.borrow_mut() = Some(values);
+    }
+    Ok(!same)
+}

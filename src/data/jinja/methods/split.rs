@@ -1,0 +1,165 @@
+//! Splitting and stripping.
+
+use crate::data::jinja::{
+    Error, Result,
+    args::{self, Args, is_true, not_none},
+    meter, unicode,
+    value::{Text, Value},
+};
+
+/// Which end of a text a method works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Left,
+    Right,
+    Both,
+}
+
+/// `str.strip`, `str.lstrip` and `str.rstrip`.
+pub fn strip<'a>(text: &'a str, chars: Option<&str>, side: Side) -> Result<&'a str> {
+    meter::read(text.len() * chars.map_or(1, |chars| 1 + chars.len() / 8))?;
+    let stripped = |c: char| chars.map_or_else(|| unicode::is_space(c), |chars| chars.contains(c));
+    Ok(match side {
+        Side::Left => text.trim_start_matches(stripped),
+        Side::Right => text.trim_end_matches(stripped),
+        Side::Both => text.trim_matches(stripped),
+    })
+}
+
+/// A method of a text that strips.
+pub fn strip_method(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+    let [chars] = args.bind_positional(name)?;
+    let chars = match not_none(chars) {
+        None => None,
+        Some(Value::Text(chars)) => Some(chars),
+        Some(_) => return Err(Error::new(format!("{name} arg must be None or str"))),
+    };
+    Value::text(strip(&text.text, chars.as_ref().map(|chars| chars.text.as_str()), side)?)
+}
+
+/// The parts between runs of whitespace.
+pub fn split_on_spaces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(unicode::is_space).filter(|part| !part.is_empty())
+}
+
+/// `str.split` and `str.rsplit`.
+pub fn split(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+    let [separator, limit] = args.bind(name, ["sep", "maxsplit"])?;
+    let limit = usize::try_from(args::int_or(limit, -1)?).unwrap_or(usize::MAX);
+    let text = text.text.as_str();
+    meter::read(text.len())?;
+    let parts: Vec<&str> = match not_none(separator) {
+        None if side == Side::Left => split_spaces_left(text, limit),
+        None => split_spaces_right(text, limit),
+        Some(separator) => {
+            let separator = args::text(&separator, name)?;
+            if separator.is_empty() {
+                return Err(Error::new("empty separator"));
+            }
+            let limit = limit.saturating_add(1);
+            if side == Side::Left {
+                text.splitn(limit, &separator).collect()
+            } else {
+                let mut parts: Vec<&str> = text.rsplitn(limit, &separator).collect();
+                parts.reverse();
+                parts
+            }
+        }
+    };
+    texts(parts)
+}
+
+/// A list of texts.
+fn texts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Value> {
+    Value::list(parts.into_iter().map(Value::text).collect::<Result<_>>()?)
+}
+
+fn split_spaces_left(text: &str, limit: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start_matches(unicode::is_space);
+    while !rest.is_empty() {
+        if parts.len() == limit {
+            parts.push(rest);
+            break;
+        }
+        let length = rest.find(unicode::is_space).unwrap_or(rest.len());
+        parts.push(&rest[..length]);
+        rest = rest[length..].trim_start_matches(unicode::is_space);
+    }
+    parts
+}
+
+fn split_spaces_right(text: &str, limit: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim_end_matches(unicode::is_space);
+    while !rest.is_empty() {
+        if parts.len() == limit {
+            parts.push(rest);
+            break;
+        }
+        let start = rest
+            .rfind(unicode::is_space)
+            .map_or(0, |at| at + rest[at..].chars().next().map_or(0, char::len_utf8));
+        parts.push(&rest[start..]);
+        rest = rest[..start].trim_end_matches(unicode::is_space);
+    }
+    parts.reverse();
+    parts
+}
+
+/// The lines of a text, with their ends if `keep_ends`.
+pub fn lines(text: &str, ends: Ends) -> Vec<&str> {
+    let is_end = |c: char| {
+        matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
+    };
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = rest.find(is_end).unwrap_or(rest.len());
+        let end = match rest[length..].chars().next() {
+            Some('\r') if rest[length + 1..].starts_with('\n') => 2,
+            Some(c) => c.len_utf8(),
+            None => 0,
+        };
+        lines.push(&rest[..length + if ends == Ends::Kept { end } else { 0 }]);
+        rest = &rest[length + end..];
+    }
+    lines
+}
+
+/// Whether lines keep their line breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    Dropped,
+    Kept,
+}
+
+/// `str.splitlines`.
+pub fn split_lines(text: &Text, args: Args) -> Result<Value> {
+    let [keep] = args.bind("splitlines", ["keepends"])?;
+    meter::read(text.text.len())?;
+    texts(lines(&text.text, if is_true(keep) { Ends::Kept } else { Ends::Dropped }))
+}
+
+/// `str.partition` and `str.rpartition`.
+pub fn partition(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+    let [separator] = args.bind_positional(name)?;
+    let separator = args::text(&args::required(separator, name, "sep")?, name)?;
+    if separator.is_empty() {
+        return Err(Error::new("empty separator"));
+    }
+    let text = text.text.as_str();
+    meter::read(text.len())?;
+    let parts = if side == Side::Left {
+        match text.split_once(&separator) {
+            Some((before, after)) => [before, &separator, after],
+            None => [text, "", ""],
+        }
+    } else {
+        match text.rsplit_once(&separator) {
+            Some((before, after)) => [before, &separator, after],
+            None => ["", "", text],
+        }
+    };
+    Value::tuple(parts.into_iter().map(Value::text).collect::<Result<_>>()?)
+}

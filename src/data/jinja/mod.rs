@@ -1,0 +1,113 @@
+//! A Jinja interpreter with the values of Python, for chat templates.
+//!
+//! It renders what Jinja2 renders in the environment that Hugging Face transformers builds for chat templates
+//! (sandboxed, `trim_blocks`, `lstrip_blocks`, loop controls, `generation` blocks), or returns an error: text
+//! decides what a model learns, so near enough is not an option. The work, the memory and the depth of a
+//! rendering are limited, see [`meter`].
+
+mod ast;
+
+mod lexer;
+
+mod parser;
+
+mod meter;
+
+mod value;
+
+mod print;
+
+mod number;
+
+mod compare;
+
+mod attribute;
+
+mod index;
+
+mod interpreter;
+
+mod expression;
+
+mod call;
+
+mod args;
+
+mod filters;
+
+mod tests;
+
+mod methods;
+
+mod printf;
+
+mod format;
+
+mod unicode;
+
+mod json;
+
+mod dates;
+
+use std::{sync::Arc, time::SystemTime};
+
+use serde_json::{Map, Value as Json};
+
+/// Why a template does not parse or render.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Error {
+    /// Line of the template, counted from one, where that is known.
+    pub line: Option<usize>,
+    /// Text of the exception as Python prints it, or the limit that was exceeded.
+    pub message: String,
+}
+
+impl Error {
+    fn new(message: impl Into<String>) -> Self {
+        Self { line: None, message: message.into() }
+    }
+
+    fn at(line: usize, message: impl Into<String>) -> Self {
+        Self { line: Some(line), message: message.into() }
+    }
+
+    fn unsupported(what: impl std::fmt::Display) -> Self {
+        Self::new(format!("unsupported: {what}"))
+    }
+}
+
+type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A parsed template.
+#[derive(Debug)]
+pub(super) struct Template {
+    body: Vec<ast::Statement>,
+    source_bytes: usize,
+    now: SystemTime,
+}
+
+impl Template {
+    /// Parses a template; `now`, in UTC, is what `strftime_now` prints.
+    pub fn parse(source: &str, now: SystemTime) -> Result<Self> {
+        if source.len() > meter::MAX_SOURCE {
+            let (found, limit) = (source.len(), meter::MAX_SOURCE);
+            return Err(Error::new(format!("expected a template of at most {limit} bytes, found {found}")));
+        }
+        meter::on_own_stack(|| {
+            let body = parser::parse(source)?;
+            Ok(Self { body, source_bytes: source.len(), now })
+        })
+    }
+
+    /// Renders the template with `variables`.
+    pub fn render(&self, variables: &Map<String, Json>) -> Result<String> {
+        meter::on_own_stack(|| {
+            meter::start(self.source_bytes + value::json_bytes(variables));
+            let mut root = Vec::with_capacity(variables.len());
+            for (name, variable) in variables {
+                root.push((Arc::from(name.as_str()), value::from_json(variable)?));
+            }
+            interpreter::render(&self.body, root, self.now)
+        })
+    }
+}

@@ -1,0 +1,479 @@
+//! Expressions of a template.
+
+use std::sync::Arc;
+
+use super::{Named, Parser};
+use crate::data::jinja::{
+    Result,
+    ast::{Arguments, Comparison, Expr, Kind, Operator},
+    lexer::TokenKind,
+    meter,
+    value::Text,
+};
+
+impl Parser {
+    fn make(&self, line: usize, kind: Kind) -> Result<Expr> {
+        let expression = Expr::new(line, kind);
+        if expression.depth > meter::MAX_NESTING {
+            return self.fail(format!("an expression of more than {} levels", meter::MAX_NESTING));
+        }
+        Ok(expression)
+    }
+
+    /// An expression, or several with commas between them.
+    pub(super) fn tuple(&mut self) -> Result<Expr> {
+        self.tuple_of(&[], Self::expression)
+    }
+
+    /// As [`Self::tuple`], without `a if b` outside of brackets, up to one of the names `ends`.
+    pub(super) fn tuple_until(&mut self, ends: &[&str]) -> Result<Expr> {
+        self.tuple_of(ends, |parser| parser.nested(Self::or))
+    }
+
+    /// As [`Self::tuple`], without `a if b` outside of brackets.
+    pub(super) fn tuple_without_condition(&mut self) -> Result<Expr> {
+        self.tuple_until(&[])
+    }
+
+    fn tuple_of(&mut self, ends: &[&str], parse: impl Fn(&mut Self) -> Result<Expr>) -> Result<Expr> {
+        let line = self.line();
+        let (mut items, is_tuple) = self.items(ends, parse)?;
+        if is_tuple {
+            return self.make(line, Kind::Tuple(items));
+        }
+        match items.pop() {
+            Some(item) => Ok(item),
+            None => self.unexpected("an expression"),
+        }
+    }
+
+    /// Expressions with commas between them, and whether there was a comma.
+    fn items(
+        &mut self,
+        ends: &[&str],
+        parse: impl Fn(&mut Self) -> Result<Expr>,
+    ) -> Result<(Vec<Expr>, bool)> {
+        let mut items = Vec::new();
+        let mut is_tuple = false;
+        loop {
+            let end = matches!(self.kind(), TokenKind::VariableEnd | TokenKind::BlockEnd);
+            if end || self.is_operator(")") || ends.iter().any(|end| self.is_name(end)) {
+                return Ok((items, is_tuple));
+            }
+            items.push(parse(self)?);
+            if !self.skip_operator(",") {
+                return Ok((items, is_tuple));
+            }
+            is_tuple = true;
+        }
+    }
+
+    pub(super) fn expression(&mut self) -> Result<Expr> {
+        self.nested(Self::condition_expression)
+    }
+
+    fn condition_expression(&mut self) -> Result<Expr> {
+        let known = self.named.len();
+        let mut line = self.line();
+        let mut value = self.or()?;
+        while self.skip_name("if") {
+            let test = self.or()?;
+            let otherwise = if self.skip_name("else") { Some(self.expression()?) } else { None };
+            self.named.truncate(known);
+            value = self.make(line, Kind::Condition(Box::new((test, value, otherwise))))?;
+            line = self.line();
+        }
+        Ok(value)
+    }
+
+    fn or(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let mut left = self.and()?;
+        while self.skip_name("or") {
+            let right = self.and()?;
+            left = self.make(line, Kind::Or(Box::new((left, right))))?;
+        }
+        Ok(left)
+    }
+
+    fn and(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let mut left = self.not()?;
+        while self.skip_name("and") {
+            let right = self.not()?;
+            left = self.make(line, Kind::And(Box::new((left, right))))?;
+        }
+        Ok(left)
+    }
+
+    fn not(&mut self) -> Result<Expr> {
+        let line = self.line();
+        if self.skip_name("not") {
+            let inner = self.nested(Self::not)?;
+            return self.make(line, Kind::Not(Box::new(inner)));
+        }
+        self.compare()
+    }
+
+    fn comparison(&mut self) -> Option<Comparison> {
+        let comparison = match self.kind() {
+            TokenKind::Operator("==") => Comparison::Equal,
+            TokenKind::Operator("!=") => Comparison::NotEqual,
+            TokenKind::Operator("<") => Comparison::Less,
+            TokenKind::Operator("<=") => Comparison::LessEqual,
+            TokenKind::Operator(">") => Comparison::Greater,
+            TokenKind::Operator(">=") => Comparison::GreaterEqual,
+            TokenKind::Name(name) if &**name == "in" => Comparison::In,
+            TokenKind::Name(name) if &**name == "not" => {
+                let after = self.tokens.get(self.at + 1).map(|token| &token.kind);
+                if !matches!(after, Some(TokenKind::Name(name)) if &**name == "in") {
+                    return None;
+                }
+                self.at += 1;
+                Comparison::NotIn
+            }
+            _ => return None,
+        };
+        self.at += 1;
+        Some(comparison)
+    }
+
+    fn compare(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let first = self.sum()?;
+        let mut others = Vec::new();
+        while let Some(comparison) = self.comparison() {
+            others.push((comparison, self.sum()?));
+        }
+        if others.is_empty() {
+            return Ok(first);
+        }
+        self.make(line, Kind::Compare(Box::new(first), others))
+    }
+
+    fn sum(&mut self) -> Result<Expr> {
+        let operators = [("+", Operator::Add), ("-", Operator::Subtract)];
+        self.binary(&operators, Self::concat)
+    }
+
+    fn concat(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let first = self.product()?;
+        if !self.is_operator("~") {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.skip_operator("~") {
+            parts.push(self.product()?);
+        }
+        self.make(line, Kind::Concat(parts))
+    }
+
+    fn product(&mut self) -> Result<Expr> {
+        let operators = [
+            ("*", Operator::Multiply),
+            ("/", Operator::Divide),
+            ("//", Operator::FloorDivide),
+            ("%", Operator::Modulo),
+        ];
+        self.binary(&operators, Self::power)
+    }
+
+    fn power(&mut self) -> Result<Expr> {
+        self.binary(&[("**", Operator::Power)], |parser| {
+            let node = parser.unary()?;
+            parser.filters_and_tests(node)
+        })
+    }
+
+    fn binary(
+        &mut self,
+        operators: &[(&str, Operator)],
+        operand: impl Fn(&mut Self) -> Result<Expr>,
+    ) -> Result<Expr> {
+        let line = self.line();
+        let mut left = operand(self)?;
+        while let Some((_, operator)) = operators.iter().find(|(symbol, _)| self.is_operator(symbol)) {
+            self.at += 1;
+            let right = operand(self)?;
+            left = self.make(line, Kind::Binary(*operator, Box::new((left, right))))?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let node = if self.skip_operator("-") {
+            let inner = self.nested(Self::unary)?;
+            self.make(line, Kind::Negative(Box::new(inner)))?
+        } else if self.skip_operator("+") {
+            let inner = self.nested(Self::unary)?;
+            self.make(line, Kind::Positive(Box::new(inner)))?
+        } else {
+            self.primary()?
+        };
+        self.postfix(node)
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let token = self.next();
+        let kind = match token.kind {
+            TokenKind::Name(name) => match &*name {
+                "true" | "True" => Kind::Bool(true),
+                "false" | "False" => Kind::Bool(false),
+                "none" | "None" => Kind::None,
+                _ => {
+                    self.note_special(&name);
+                    Kind::Name(name)
+                }
+            },
+            TokenKind::Text(mut text) => {
+                while let TokenKind::Text(more) = self.kind() {
+                    text.push_str(more);
+                    self.at += 1;
+                }
+                Kind::Text(Arc::new(Text::constant(text)))
+            }
+            TokenKind::Int(value) => Kind::Int(value),
+            TokenKind::Float(value) => Kind::Float(value),
+            TokenKind::Operator("(") => {
+                let (mut items, is_tuple) = self.items(&[], Self::expression)?;
+                self.expect_operator(")")?;
+                match items.pop() {
+                    Some(item) if !is_tuple => return Ok(item),
+                    last => {
+                        items.extend(last);
+                        Kind::Tuple(items)
+                    }
+                }
+            }
+            TokenKind::Operator("[") => Kind::List(self.list_items()?),
+            TokenKind::Operator("{") => Kind::Dict(self.dict_items()?),
+            _ => {
+                self.at -= 1;
+                return self.unexpected("an expression");
+            }
+        };
+        self.make(token.line, kind)
+    }
+
+    fn note_special(&mut self, name: &str) {
+        for reads in &mut self.macros {
+            match name {
+                "caller" => reads.caller = true,
+                "varargs" => reads.varargs = true,
+                "kwargs" => reads.kwargs = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn list_items(&mut self) -> Result<Vec<Expr>> {
+        let mut items = Vec::new();
+        while !self.skip_operator("]") {
+            if !items.is_empty() {
+                self.expect_operator(",")?;
+                if self.skip_operator("]") {
+                    break;
+                }
+            }
+            items.push(self.expression()?);
+        }
+        Ok(items)
+    }
+
+    fn dict_items(&mut self) -> Result<Vec<(Expr, Expr)>> {
+        let mut items = Vec::new();
+        while !self.skip_operator("}") {
+            if !items.is_empty() {
+                self.expect_operator(",")?;
+                if self.skip_operator("}") {
+                    break;
+                }
+            }
+            let key = self.expression()?;
+            self.expect_operator(":")?;
+            items.push((key, self.expression()?));
+        }
+        Ok(items)
+    }
+
+    fn postfix(&mut self, mut node: Expr) -> Result<Expr> {
+        loop {
+            let line = self.line();
+            node = if self.skip_operator(".") {
+                match self.next().kind {
+                    TokenKind::Name(name) => self.make(line, Kind::Attribute(Box::new(node), name))?,
+                    TokenKind::Int(index) => {
+                        let index = self.make(line, Kind::Int(index))?;
+                        self.make(line, Kind::Item(Box::new((node, index))))?
+                    }
+                    _ => {
+                        self.at -= 1;
+                        return self.unexpected("name or number");
+                    }
+                }
+            } else if self.skip_operator("[") {
+                self.subscript(node, line)?
+            } else if self.is_operator("(") {
+                let arguments = self.arguments()?;
+                self.make(line, Kind::Call(Box::new(node), arguments))?
+            } else {
+                return Ok(node);
+            };
+        }
+    }
+
+    fn subscript(&mut self, node: Expr, line: usize) -> Result<Expr> {
+        let mut parts = [None, None, None];
+        if !self.is_operator(":") {
+            let mut indices = Vec::new();
+            while !self.is_operator("]") && !self.is_operator(":") {
+                if !indices.is_empty() {
+                    self.expect_operator(",")?;
+                }
+                indices.push(self.expression()?);
+            }
+            if self.skip_operator("]") {
+                let index = match indices.pop() {
+                    Some(index) if indices.is_empty() => index,
+                    last => {
+                        indices.extend(last);
+                        self.make(line, Kind::Tuple(indices))?
+                    }
+                };
+                return self.make(line, Kind::Item(Box::new((node, index))));
+            }
+            if indices.len() > 1 {
+                return self.fail("unsupported: several slices");
+            }
+            parts[0] = indices.pop();
+        }
+        self.expect_operator(":")?;
+        if !self.is_operator(":") && !self.is_operator("]") {
+            parts[1] = Some(self.expression()?);
+        }
+        if self.skip_operator(":") && !self.is_operator("]") {
+            parts[2] = Some(self.expression()?);
+        }
+        if self.is_operator(",") {
+            return self.fail("unsupported: several slices");
+        }
+        self.expect_operator("]")?;
+        self.make(line, Kind::Slice(Box::new((node, parts))))
+    }
+
+    fn filters_and_tests(&mut self, mut node: Expr) -> Result<Expr> {
+        loop {
+            let line = self.line();
+            node = if self.is_operator("|") {
+                self.filters(node)?
+            } else if self.skip_name("is") {
+                self.test(node, line)?
+            } else if self.is_operator("(") {
+                let arguments = self.arguments()?;
+                self.make(line, Kind::Call(Box::new(node), arguments))?
+            } else {
+                return Ok(node);
+            };
+        }
+    }
+
+    /// `node` with the filters that follow it.
+    pub(super) fn filters(&mut self, mut node: Expr) -> Result<Expr> {
+        while self.skip_operator("|") {
+            node = self.filter(node)?;
+        }
+        Ok(node)
+    }
+
+    /// `node` with the filter whose name is the current token.
+    pub(super) fn filter(&mut self, node: Expr) -> Result<Expr> {
+        let line = self.line();
+        let name = self.dotted_name()?;
+        self.named.push((Named::Filter, name.clone(), line));
+        let arguments = if self.is_operator("(") { self.arguments()? } else { Arguments::default() };
+        self.make(line, Kind::Filter(Box::new(node), name, arguments))
+    }
+
+    fn test(&mut self, node: Expr, line: usize) -> Result<Expr> {
+        let negated = self.skip_name("not");
+        let name = self.dotted_name()?;
+        self.named.push((Named::Test, name.clone(), line));
+        let mut arguments = Arguments::default();
+        if self.is_operator("(") {
+            arguments = self.arguments()?;
+        } else if self.starts_argument() {
+            if self.is_name("is") {
+                return self.fail("You cannot chain multiple tests with is");
+            }
+            let argument = self.primary()?;
+            arguments.positional.push(self.postfix(argument)?);
+        }
+        let test = self.make(line, Kind::Test(Box::new(node), name, arguments))?;
+        if negated { self.make(line, Kind::Not(Box::new(test))) } else { Ok(test) }
+    }
+
+    /// Whether the current token begins the argument of a test without brackets.
+    fn starts_argument(&self) -> bool {
+        match self.kind() {
+            TokenKind::Name(name) => !matches!(&**name, "else" | "or" | "and"),
+            TokenKind::Text(_) | TokenKind::Int(_) | TokenKind::Float(_) => true,
+            TokenKind::Operator(operator) => matches!(*operator, "(" | "[" | "{"),
+            _ => false,
+        }
+    }
+
+    fn dotted_name(&mut self) -> Result<Arc<str>> {
+        let mut name = self.expect_name()?;
+        while self.skip_operator(".") {
+            name = format!("{name}.{}", self.expect_name()?).into();
+        }
+        Ok(name)
+    }
+
+    fn arguments(&mut self) -> Result<Arguments> {
+        const INVALID: &str = "invalid syntax for function call expression";
+        self.expect_operator("(")?;
+        let mut arguments = Arguments::default();
+        let mut first = true;
+        while !self.skip_operator(")") {
+            if !std::mem::take(&mut first) {
+                self.expect_operator(",")?;
+                if self.skip_operator(")") {
+                    break;
+                }
+            }
+            let assigns =
+                matches!(self.tokens.get(self.at + 1), Some(token) if token.kind == TokenKind::Operator("="));
+            if self.skip_operator("*") {
+                if arguments.rest.is_some() || arguments.named_rest.is_some() {
+                    return self.fail(INVALID);
+                }
+                arguments.rest = Some(Box::new(self.expression()?));
+            } else if self.skip_operator("**") {
+                if arguments.named_rest.is_some() {
+                    return self.fail(INVALID);
+                }
+                arguments.named_rest = Some(Box::new(self.expression()?));
+            } else if assigns && matches!(self.kind(), TokenKind::Name(_)) {
+                let name = self.expect_name()?;
+                self.at += 1;
+                if arguments.named_rest.is_some() {
+                    return self.fail(INVALID);
+                }
+                if arguments.named.iter().any(|(known, _)| *known == name) {
+                    return self.fail(format!("keyword argument repeated: {name}"));
+                }
+                arguments.named.push((name, self.expression()?));
+            } else {
+                let named = !arguments.named.is_empty();
+                if named || arguments.rest.is_some() || arguments.named_rest.is_some() {
+                    return self.fail(INVALID);
+                }
+                arguments.positional.push(self.expression()?);
+            }
+        }
+        Ok(arguments)
+    }
+}

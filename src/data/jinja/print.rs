@@ -1,0 +1,167 @@
+//! `str` and `repr` of values.
+
+use std::fmt::Write as _;
+
+use super::{
+    Error, Result,
+    meter::{self, Writer},
+    unicode,
+    value::{Value, View},
+};
+
+/// Writes `str(value)`.
+pub fn write(value: &Value, out: &mut Writer) -> Result<()> {
+    match value {
+        Value::Undefined(_) => Ok(()),
+        Value::Text(text) | Value::Markup(text) => out.push(&text.text),
+        _ => repr(value, out),
+    }
+}
+
+/// `str(value)`.
+pub fn to_text(value: &Value) -> Result<String> {
+    let mut out = Writer::default();
+    write(value, &mut out)?;
+    Ok(out.into_parts().0)
+}
+
+/// `str(value)` as a value.
+pub fn to_value(value: &Value) -> Result<Value> {
+    match value {
+        Value::Text(_) => Ok(value.clone()),
+        Value::Markup(text) => Ok(Value::Text(text.clone())),
+        _ => {
+            let mut out = Writer::default();
+            write(value, &mut out)?;
+            Value::written(out)
+        }
+    }
+}
+
+/// `repr(value)`.
+pub fn to_repr(value: &Value) -> Result<String> {
+    let mut out = Writer::default();
+    repr(value, &mut out)?;
+    Ok(out.into_parts().0)
+}
+
+/// Writes `repr(value)`.
+pub fn repr(value: &Value, out: &mut Writer) -> Result<()> {
+    meter::step(1)?;
+    meter::deeper(|| match value {
+        Value::Undefined(_) => out.push("Undefined"),
+        Value::None => out.push("None"),
+        Value::Bool(true) => out.push("True"),
+        Value::Bool(false) => out.push("False"),
+        Value::Int(value) => out.push(&value.to_string()),
+        Value::Float(value) => out.push(&float(*value)),
+        Value::Text(text) => out.push(&repr_text(&text.text)),
+        Value::Markup(text) => out.push(&format!("Markup({})", repr_text(&text.text))),
+        Value::List(list) => write_items("[", &list.items, "]", out),
+        Value::Tuple(list) => {
+            write_items("(", &list.items, if list.items.len() == 1 { ",)" } else { ")" }, out)
+        }
+        Value::Dict(dict) => write_pairs(&dict.items, out),
+        Value::View(view, _) => {
+            out.push(match view {
+                View::Keys => "dict_keys(",
+                View::Values => "dict_values(",
+                View::Items => "dict_items(",
+            })?;
+            write_items("[", &value.items()?, "]", out)?;
+            out.push(")")
+        }
+        Value::Range(range) => {
+            out.push(&format!("range({}, {}", range.start, range.stop))?;
+            if range.step != 1 {
+                out.push(&format!(", {}", range.step))?;
+            }
+            out.push(")")
+        }
+        Value::Namespace(namespace) => {
+            out.push("<Namespace ")?;
+            let attributes = namespace.attributes.borrow().clone();
+            let pairs = attributes.into_iter().map(|(name, value)| Ok((Value::text(&*name)?, value)));
+            write_pairs(&pairs.collect::<Result<Vec<_>>>()?, out)?;
+            out.push(">")
+        }
+        Value::Loop(inner) => {
+            out.push(&format!("<LoopContext {}/{}>", inner.index.get() + 1, inner.items.len()))
+        }
+        Value::Macro(closure) => match &closure.definition.name {
+            Some(name) => out.push(&format!("<Macro {}>", repr_text(name))),
+            None => out.push("<Macro anonymous>"),
+        },
+        Value::Iterator(_) | Value::Function(_) | Value::Method(_) | Value::Cycler(_) | Value::Joiner(_) => {
+            Err(Error::unsupported(format!("the text of an object of type '{}'", value.type_name())))
+        }
+    })
+}
+
+fn write_items(open: &str, items: &[Value], close: &str, out: &mut Writer) -> Result<()> {
+    out.push(open)?;
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(", ")?;
+        }
+        repr(item, out)?;
+    }
+    out.push(close)
+}
+
+fn write_pairs(pairs: &[(Value, Value)], out: &mut Writer) -> Result<()> {
+    out.push("{")?;
+    for (i, (key, value)) in pairs.iter().enumerate() {
+        if i > 0 {
+            out.push(", ")?;
+        }
+        repr(key, out)?;
+        out.push(": ")?;
+        repr(value, out)?;
+    }
+    out.push("}")
+}
+
+/// `repr` of a text.
+pub fn repr_text(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            c if c == quote => out.extend(['\\', c]),
+            c if unicode::is_printable(c) => out.push(c),
+            c => {
+                let _ = match c as u32 {
+                    code @ ..=0xff => write!(out, "\\x{code:02x}"),
+                    code @ ..=0xffff => write!(out, "\\u{code:04x}"),
+                    code => write!(out, "\\U{code:08x}"),
+                };
+            }
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// `repr` of a float.
+pub fn float(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    let shortest = format!("{value:e}");
+    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = value.to_string();
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+}

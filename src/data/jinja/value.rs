@@ -1,0 +1,522 @@
+//! Values of a template: those of Python.
+
+use std::{cell::Cell, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+
+use serde_json::{Map, Value as Json};
+
+use super::{
+    Error, Result,
+    ast::{For, Macro},
+    interpreter::Scope,
+    meter::{Charge, MAX_VALUE_DEPTH, Writer},
+};
+
+/// A value.
+#[derive(Clone, Debug)]
+pub enum Value {
+    Undefined(Rc<Undefined>),
+    None,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(Arc<Text>),
+    /// Text that `escape` or `safe` made.
+    Markup(Arc<Text>),
+    List(Rc<List>),
+    Tuple(Rc<List>),
+    Dict(Rc<Dict>),
+    View(View, Rc<Dict>),
+    Range(Rc<Range>),
+    Iterator(Rc<Iterator>),
+    Namespace(Rc<Namespace>),
+    Loop(Rc<Loop>),
+    Macro(Rc<Closure>),
+    Function(&'static str),
+    Method(Rc<(Value, Arc<str>)>),
+    Cycler(Rc<Cycler>),
+    Joiner(Rc<Joiner>),
+}
+
+/// A text, with its number of characters.
+#[derive(Debug)]
+pub struct Text {
+    pub text: String,
+    pub chars: usize,
+    _charge: Charge,
+}
+
+impl Text {
+    /// A text of the template.
+    pub fn constant(text: String) -> Self {
+        Self { chars: text.chars().count(), text, _charge: Charge::default() }
+    }
+}
+
+/// Why a value is undefined.
+#[derive(Debug)]
+pub enum Undefined {
+    /// A variable without a value.
+    Name(Arc<str>),
+    /// What an object of this type lacks.
+    Attribute(&'static str, Value),
+    /// A sentence.
+    Hint(String),
+}
+
+/// Items of a list or a tuple.
+#[derive(Debug)]
+pub struct List {
+    pub items: Vec<Value>,
+    /// Whether it is a pair that `groupby` made, whose items have names.
+    pub is_group: Cell<bool>,
+    depth: usize,
+    _charge: Charge,
+}
+
+/// Items of a dict in their order.
+#[derive(Debug)]
+pub struct Dict {
+    pub items: Vec<(Value, Value)>,
+    index: HashMap<Key, usize>,
+    depth: usize,
+    _charge: Charge,
+}
+
+/// A value as Python hashes and compares it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    Undefined,
+    None,
+    Int(i128),
+    Float(u64),
+    Text(String),
+    Tuple(Vec<Key>),
+    Address(usize),
+}
+
+/// Which part of a dict a view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    Keys,
+    Values,
+    Items,
+}
+
+/// `range(start, stop, step)`.
+#[derive(Debug)]
+pub struct Range {
+    pub start: i128,
+    pub stop: i128,
+    pub step: i128,
+}
+
+/// An iterator: its items are taken once.
+#[derive(Debug)]
+pub struct Iterator {
+    /// Its type in Python.
+    pub kind: &'static str,
+    items: List,
+    next: Cell<usize>,
+}
+
+/// `namespace(...)`.
+#[derive(Debug, Default)]
+pub struct Namespace {
+    pub attributes: RefCell<Vec<(Arc<str>, Value)>>,
+}
+
+/// The variable `loop`.
+#[derive(Debug)]
+pub struct Loop {
+    pub items: Vec<Value>,
+    pub index: Cell<usize>,
+    pub depth: usize,
+    pub changed: RefCell<Option<Vec<Value>>>,
+    /// What a recursive loop runs, and where.
+    pub recursion: Option<(Arc<For>, Rc<Scope>)>,
+}
+
+/// A macro, with the variables around its definition.
+#[derive(Debug)]
+pub struct Closure {
+    pub definition: Arc<Macro>,
+    pub scope: Rc<Scope>,
+}
+
+/// `cycler(...)`.
+#[derive(Debug)]
+pub struct Cycler {
+    pub items: Vec<Value>,
+    pub at: Cell<usize>,
+}
+
+/// `joiner(separator)`.
+#[derive(Debug)]
+pub struct Joiner {
+    pub separator: Value,
+    pub used: Cell<bool>,
+}
+
+/// Bytes counted for each text, list or dict besides its contents, and for each item.
+const OBJECT: usize = 96;
+const ITEM: usize = 48;
+
+impl List {
+    fn new(items: Vec<Value>) -> Result<Self> {
+        let charge = Charge::of(OBJECT + ITEM * items.len())?;
+        let depth = level(items.iter())?;
+        Ok(Self { items, is_group: Cell::new(false), depth, _charge: charge })
+    }
+}
+
+/// Depth of a list or dict of these values.
+fn level<'a>(values: impl std::iter::Iterator<Item = &'a Value>) -> Result<usize> {
+    let depth = 1 + values.map(Value::depth).max().unwrap_or(0);
+    if depth > MAX_VALUE_DEPTH {
+        return Err(Error::new(format!("lists and dicts nest deeper than {MAX_VALUE_DEPTH} levels")));
+    }
+    Ok(depth)
+}
+
+impl Dict {
+    /// A dict of these items, where a later value replaces an earlier one.
+    pub fn new(pairs: impl IntoIterator<Item = (Value, Value)>) -> Result<Self> {
+        let mut items: Vec<(Value, Value)> = Vec::new();
+        let mut index = HashMap::new();
+        let mut charge = Charge::of(OBJECT)?;
+        for (key, value) in pairs {
+            let hash = Key::of(&key)?;
+            match index.get(&hash) {
+                Some(&at) => {
+                    let item: &mut (Value, Value) = &mut items[at];
+                    item.1 = value;
+                }
+                None => {
+                    charge.grow(4 * ITEM + hash.bytes())?;
+                    index.insert(hash, items.len());
+                    items.push((key, value));
+                }
+            }
+        }
+        let depth = level(items.iter().flat_map(|(key, value)| [key, value]))?;
+        Ok(Self { items, index, depth, _charge: charge })
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &Value) -> Result<Option<&Value>> {
+        let at = self.index.get(&Key::of(key)?);
+        Ok(at.and_then(|&at| self.items.get(at)).map(|(_, value)| value))
+    }
+
+    /// The value of a text.
+    pub fn get_text(&self, key: &str) -> Option<&Value> {
+        let at = self.index.get(&Key::Text(key.to_owned()))?;
+        self.items.get(*at).map(|(_, value)| value)
+    }
+}
+
+impl Key {
+    /// The key of a value.
+    pub fn of(value: &Value) -> Result<Self> {
+        Ok(match value {
+            Value::Undefined(_) => Self::Undefined,
+            Value::None => Self::None,
+            Value::Bool(value) => Self::Int(i128::from(*value)),
+            Value::Int(value) => Self::Int(*value),
+            Value::Float(value) => match super::number::exact_int(*value) {
+                Some(value) => Self::Int(value),
+                None => Self::Float(value.to_bits()),
+            },
+            Value::Text(text) | Value::Markup(text) => {
+                super::meter::read(text.text.len())?;
+                Self::Text(text.text.clone())
+            }
+            Value::Tuple(items) => Self::Tuple(items.items.iter().map(Self::of).collect::<Result<_>>()?),
+            Value::Range(_) => return Err(Error::unsupported("a range as a key")),
+            Value::List(_) | Value::Dict(_) | Value::View(View::Keys | View::Items, _) => {
+                return Err(Error::new(format!("unhashable type: '{}'", value.type_name())));
+            }
+            Value::View(View::Values, dict) => Self::Address(Rc::as_ptr(dict) as usize),
+            Value::Namespace(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Loop(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Macro(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Iterator(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Cycler(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Joiner(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            Value::Function(_) | Value::Method(_) => {
+                return Err(Error::unsupported("a function as a key"));
+            }
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Tuple(keys) => keys.iter().map(|key| ITEM + key.bytes()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+impl Iterator {
+    /// Takes the next item.
+    pub fn take(&self) -> Option<Value> {
+        let at = self.next.get();
+        let item = self.items.items.get(at)?;
+        self.next.set(at + 1);
+        Some(item.clone())
+    }
+
+    /// Takes the remaining items.
+    pub fn rest(&self) -> Vec<Value> {
+        let at = self.next.replace(self.items.items.len());
+        self.items.items[at..].to_vec()
+    }
+}
+
+impl Range {
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        let span = if self.step > 0 { self.stop - self.start } else { self.start - self.stop };
+        let step = self.step.abs();
+        usize::try_from((span.max(0) + step - 1) / step).unwrap_or(usize::MAX)
+    }
+
+    /// The items.
+    pub fn items(&self) -> impl std::iter::Iterator<Item = Value> + '_ {
+        (0..self.len()).map(|i| Value::Int(self.start + self.step * i as i128))
+    }
+}
+
+impl Value {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        let charge = Charge::of(OBJECT + text.len())?;
+        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+    }
+
+    /// The text of a writer.
+    pub fn written(writer: Writer) -> Result<Self> {
+        let (text, mut charge) = writer.into_parts();
+        charge.grow(OBJECT)?;
+        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+    }
+
+    /// A list.
+    pub fn list(items: Vec<Self>) -> Result<Self> {
+        Ok(Self::List(Rc::new(List::new(items)?)))
+    }
+
+    /// A tuple.
+    pub fn tuple(items: Vec<Self>) -> Result<Self> {
+        Ok(Self::Tuple(Rc::new(List::new(items)?)))
+    }
+
+    /// A dict.
+    pub fn dict(items: impl IntoIterator<Item = (Self, Self)>) -> Result<Self> {
+        Ok(Self::Dict(Rc::new(Dict::new(items)?)))
+    }
+
+    /// An iterator over `items`, of a type of Python.
+    pub fn iterator(kind: &'static str, items: Vec<Self>) -> Result<Self> {
+        Ok(Self::Iterator(Rc::new(Iterator { kind, items: List::new(items)?, next: Cell::new(0) })))
+    }
+
+    /// An undefined value whose use is an error that says `hint`.
+    pub fn undefined(hint: impl Into<String>) -> Self {
+        Self::Undefined(Rc::new(Undefined::Hint(hint.into())))
+    }
+
+    fn depth(&self) -> usize {
+        match self {
+            Self::List(list) | Self::Tuple(list) => list.depth,
+            Self::Dict(dict) | Self::View(_, dict) => dict.depth,
+            Self::Iterator(iterator) => iterator.items.depth,
+            Self::Method(method) => method.0.depth(),
+            Self::Cycler(cycler) => 1 + cycler.items.iter().map(Self::depth).max().unwrap_or(0),
+            Self::Joiner(joiner) => 1 + joiner.separator.depth(),
+            _ => 0,
+        }
+    }
+
+    /// The name of its type in Python.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Undefined(_) => "Undefined",
+            Self::None => "NoneType",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Float(_) => "float",
+            Self::Text(_) => "str",
+            Self::Markup(_) => "Markup",
+            Self::List(_) => "list",
+            Self::Tuple(list) if list.is_group.get() => "_GroupTuple",
+            Self::Tuple(_) => "tuple",
+            Self::Dict(_) => "dict",
+            Self::View(View::Keys, _) => "dict_keys",
+            Self::View(View::Values, _) => "dict_values",
+            Self::View(View::Items, _) => "dict_items",
+            Self::Range(_) => "range",
+            Self::Iterator(iterator) => iterator.kind,
+            Self::Namespace(_) => "TemplateNamespace",
+            Self::Loop(_) => "LoopContext",
+            Self::Macro(_) => "Macro",
+            Self::Function(_) => "function",
+            Self::Method(_) => "builtin_function_or_method",
+            Self::Cycler(_) => "Cycler",
+            Self::Joiner(_) => "Joiner",
+        }
+    }
+
+    /// Its type as messages about undefined values have it.
+    pub fn type_in_messages(&self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Bool(_) => "bool object",
+            Self::Int(_) => "int object",
+            Self::Float(_) => "float object",
+            Self::Text(_) => "str object",
+            Self::Markup(_) => "markupsafe.Markup object",
+            Self::List(_) => "list object",
+            Self::Tuple(_) => "tuple object",
+            Self::Dict(_) => "dict object",
+            Self::Namespace(_) => "namespace object",
+            Self::Loop(_) => "jinja2.runtime.LoopContext object",
+            Self::Range(_) => "range object",
+            Self::Macro(_) => "jinja2.runtime.Macro object",
+            Self::View(View::Keys, _) => "dict_keys object",
+            Self::View(View::Values, _) => "dict_values object",
+            Self::View(View::Items, _) => "dict_items object",
+            Self::Iterator(_) => "generator object",
+            Self::Undefined(_) | Self::Function(_) | Self::Method(_) | Self::Cycler(_) | Self::Joiner(_) => {
+                "object"
+            }
+        }
+    }
+
+    /// `bool(value)`.
+    pub fn is_true(&self) -> bool {
+        match self {
+            Self::Undefined(_) | Self::None => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            _ => self.len().is_none_or(|length| length > 0),
+        }
+    }
+
+    /// `len(value)`, if it has one.
+    pub fn len(&self) -> Option<usize> {
+        match self {
+            Self::Undefined(_) => Some(0),
+            Self::Text(text) | Self::Markup(text) => Some(text.chars),
+            Self::List(list) | Self::Tuple(list) => Some(list.items.len()),
+            Self::Dict(dict) | Self::View(_, dict) => Some(dict.items.len()),
+            Self::Range(range) => Some(range.len()),
+            Self::Loop(inner) => Some(inner.items.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether a loop can visit its items.
+    pub fn is_iterable(&self) -> bool {
+        match self {
+            Self::Iterator(_) => true,
+            _ => self.len().is_some(),
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(&text.text),
+            _ => None,
+        }
+    }
+
+    /// The integer, as `operator.index` takes one.
+    pub fn as_int(&self) -> Option<i128> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Bool(value) => Some(i128::from(*value)),
+            _ => None,
+        }
+    }
+
+    /// The items that a loop over it visits.
+    pub fn items(&self) -> Result<Vec<Self>> {
+        let items: Vec<Self> = match self {
+            Self::Undefined(_) => Vec::new(),
+            Self::Text(text) | Self::Markup(text) => {
+                text.text.chars().map(Self::text).collect::<Result<_>>()?
+            }
+            Self::List(list) | Self::Tuple(list) => list.items.clone(),
+            Self::Dict(dict) | Self::View(View::Keys, dict) => {
+                dict.items.iter().map(|(key, _)| key.clone()).collect()
+            }
+            Self::View(View::Values, dict) => dict.items.iter().map(|(_, value)| value.clone()).collect(),
+            Self::View(View::Items, dict) => {
+                let pair = |(key, value): &(Self, Self)| Self::tuple(vec![key.clone(), value.clone()]);
+                dict.items.iter().map(pair).collect::<Result<_>>()?
+            }
+            Self::Range(range) => range.items().collect(),
+            Self::Iterator(iterator) => iterator.rest(),
+            Self::Loop(_) => return Err(Error::unsupported("a loop over `loop`")),
+            _ => return Err(Error::new(format!("'{}' object is not iterable", self.type_name()))),
+        };
+        super::meter::step(items.len())?;
+        Ok(items)
+    }
+}
+
+impl Undefined {
+    /// The message of the error that using it raises.
+    pub fn message(&self) -> Result<String> {
+        Ok(match self {
+            Self::Name(name) => format!("'{name}' is undefined"),
+            Self::Attribute(of, Value::Text(name)) => {
+                format!("'{of}' has no attribute {}", super::print::repr_text(&name.text))
+            }
+            Self::Attribute(of, name) => {
+                let mut text = Writer::default();
+                super::print::repr(name, &mut text)?;
+                format!("{of} has no element {}", text.into_parts().0)
+            }
+            Self::Hint(hint) => hint.clone(),
+        })
+    }
+}
+
+/// The value of a JSON value.
+pub fn from_json(json: &Json) -> Result<Value> {
+    super::meter::deeper(|| match json {
+        Json::Null => Ok(Value::None),
+        Json::Bool(value) => Ok(Value::Bool(*value)),
+        Json::Number(number) => {
+            let int = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+            Ok(int.map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int))
+        }
+        Json::String(text) => Value::text(text.as_str()),
+        Json::Array(items) => Value::list(items.iter().map(from_json).collect::<Result<_>>()?),
+        Json::Object(members) => {
+            let pairs =
+                members.iter().map(|(key, value)| Ok((Value::text(key.as_str())?, from_json(value)?)));
+            Value::dict(pairs.collect::<Result<Vec<_>>>()?)
+        }
+    })
+}
+
+/// Bytes of a JSON text of these members, or a little more.
+pub fn json_bytes(members: &Map<String, Json>) -> usize {
+    members.iter().map(|(key, value)| 4 + key.len() + value_bytes(value)).sum()
+}
+
+fn value_bytes(json: &Json) -> usize {
+    match json {
+        Json::String(text) => 2 + text.len(),
+        Json::Array(items) => 2 + items.iter().map(|item| 1 + value_bytes(item)).sum::<usize>(),
+        Json::Object(members) => 2 + json_bytes(members),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 2,
+    }
+}
