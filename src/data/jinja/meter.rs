@@ -15,7 +15,7 @@ pub const MAX_NESTING: usize = 150;
 pub const MAX_VALUE_DEPTH: usize = 150;
 
 /// Deepest recursion of macros and recursive loops.
-pub const MAX_CALLS: usize = 100;
+pub const MAX_CALLS: usize = 200;
 
 /// Deepest recursion of the interpreter, which bounds its stack.
 const MAX_RECURSION: usize = 3_000;
@@ -107,7 +107,6 @@ impl Charge {
 
     /// Counts further `bytes`.
     pub fn grow(&mut self, bytes: usize) -> Result<()> {
-        read(bytes)?;
         METER.with(|meter| {
             let held = meter.bytes.get().saturating_add(bytes);
             let limit = meter.max_bytes.get();
@@ -119,7 +118,8 @@ impl Charge {
             meter.bytes.set(held);
             self.0 += bytes;
             Ok(())
-        })
+        })?;
+        read(bytes)
     }
 }
 
