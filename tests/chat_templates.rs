@@ -18,6 +18,8 @@ use hloom::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::support::Random;
+
 /// The time at which the golden outputs say that they were made: 2024-07-26 13:04:05.
 fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_721_999_045)
@@ -78,6 +80,83 @@ fn every_feature_renders_as_jinja2_renders_it() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// Pieces of the feature templates in random orders: none may panic, and what they hold is dropped.
+#[test]
+fn no_mixture_of_features_panics() {
+    let variables = object(include_str!("chat_templates/variables.json"));
+    let cases: Vec<Map<String, Value>> =
+        serde_json::from_str(include_str!("chat_templates/features.json")).unwrap();
+    let sources: Vec<&str> = cases.iter().map(|case| case["template"].as_str().unwrap()).collect();
+    let mut random = Random::named("templates");
+    for _ in 0..MIXTURES {
+        let mut mixture = String::new();
+        for _ in 0..1 + random.below(3) {
+            let source = sources[random.below(sources.len())];
+            let cuts = [random.below(source.len() + 1), random.below(source.len() + 1)];
+            let (start, end) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
+            let whole = random.below(3) == 0;
+            let part = if whole { Some(source) } else { source.get(start..end) };
+            mixture.push_str(part.unwrap_or(source));
+        }
+        let _ = render(&mixture, &variables);
+    }
+}
+
+const MIXTURES: usize = 2_000;
+
+/// Numbers at the edges, where arithmetic of fixed width would overflow.
+#[test]
+fn arithmetic_at_the_edges_does_not_panic() {
+    let edges = [
+        "2 ** 126",
+        "-2 ** 126 * 2",
+        "(-2) ** 127",
+        "2 ** 126 - 1 + 2 ** 126",
+        "10 ** 38",
+        "1e38",
+        "1e308",
+        "-1e-320",
+        "0",
+        "-1",
+        "'inf'|float",
+        "'nan'|float",
+    ];
+    for a in edges {
+        for b in edges {
+            for operator in ["+", "-", "*", "/", "//", "%", "**", "<", "==", "in", "~"] {
+                let _ = render(&format!("{{{{ ({a}) {operator} ({b}) }}}}"), &Map::new());
+            }
+            for form in [
+                "(A)|round(B)",
+                "(A)|round(B, 'ceil')",
+                "'abcd'[A:B]",
+                "[1, 2][A:B:A]",
+                "range(A, B)|list|length",
+                "'a'.center(A) ~ 'b'.zfill(B)",
+                "(A)|int ~ (B)|float",
+                "'%d %5.2f %g' % (A, B, A)",
+                "'{:,} {:e}'.format(A, B)",
+                "'abc'.find('a', A, B)",
+                "[1]|batch(A)|list",
+                "[1, 2]|slice(A)|list",
+                "'abcdef'|truncate(A, leeway=B)",
+                "(A)|filesizeformat ~ -(B) ~ (B)|abs",
+                "'a b'|wordwrap(A)",
+                "'abc'.split('b', A)",
+                "'abc'.replace('a', 'b', B)",
+                "'a'|indent(A)",
+                "[A, B]|sort ~ [A, B]|sum",
+                "{A: 1}[B]",
+                "A in range(5)",
+                "[1]|tojson(indent=A)",
+            ] {
+                let expression = form.replace('A', &format!("({a})")).replace('B', &format!("({b})"));
+                let _ = render(&format!("{{{{ {expression} }}}}"), &Map::new());
+            }
+        }
+    }
 }
 
 /// Wheels with the chat templates of many models. They are not copied here.

@@ -206,30 +206,42 @@ fn order_mixed(int: i128, float: f64) -> Option<Ordering> {
     }
 }
 
-/// The items in the order of their keys; equal ones keep theirs.
+/// The items in the order of their keys; equal ones keep theirs. A merge sort of our own, since a comparison may
+/// fail.
 pub fn sort(items: Vec<(Value, Value)>, reverse: Reverse) -> Result<Vec<Value>> {
-    let mut failure = None;
-    let mut items = items;
-    let compare = |a: &Value, b: &Value, failure: &mut Option<Error>| match order(Comparison::Less, a, b) {
-        Ok(Some(order)) => order,
-        Ok(None) => {
-            failure.get_or_insert_with(|| Error::unsupported("sorting of NaN"));
-            Ordering::Equal
+    let mut runs: Vec<Vec<(Value, Value)>> = items.into_iter().map(|item| vec![item]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut left = runs.into_iter();
+        while let Some(run) = left.next() {
+            merged.push(match left.next() {
+                Some(next) => merge(run, next, reverse)?,
+                None => run,
+            });
         }
-        Err(error) => {
-            failure.get_or_insert(error);
-            Ordering::Equal
-        }
-    };
-    if reverse == Reverse::Yes {
-        items.sort_by(|(a, _), (b, _)| compare(b, a, &mut failure));
-    } else {
-        items.sort_by(|(a, _), (b, _)| compare(a, b, &mut failure));
+        runs = merged;
     }
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(items.into_iter().map(|(_, item)| item).collect()),
+    Ok(runs.into_iter().flatten().map(|(_, item)| item).collect())
+}
+
+fn merge(
+    left: Vec<(Value, Value)>,
+    right: Vec<(Value, Value)>,
+    reverse: Reverse,
+) -> Result<Vec<(Value, Value)>> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some((a, _)), Some((b, _))) = (left.peek(), right.peek()) {
+        let order = order(Comparison::Less, b, a)?.ok_or_else(|| Error::unsupported("sorting of NaN"))?;
+        let right_first = match reverse {
+            Reverse::No => order == Ordering::Less,
+            Reverse::Yes => order == Ordering::Greater,
+        };
+        merged.extend(if right_first { right.next() } else { left.next() });
     }
+    merged.extend(left);
+    merged.extend(right);
+    Ok(merged)
 }
 
 /// Whether a sort begins with the largest.

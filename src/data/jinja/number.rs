@@ -171,8 +171,8 @@ fn divide(a: i128, b: i128) -> Result<Value> {
     if a.unsigned_abs() <= EXACT && b.unsigned_abs() <= EXACT {
         return Ok(Value::Float(a as f64 / b as f64));
     }
-    if a % b == 0 {
-        return Ok(Value::Float((a / b) as f64));
+    if let (Some(0), Some(quotient)) = (a.checked_rem(b), a.checked_div(b)) {
+        return Ok(Value::Float(quotient as f64));
     }
     Err(Error::unsupported("division of integers beyond 53 bits"))
 }
@@ -260,10 +260,9 @@ pub fn round(value: &Value, precision: i128) -> Result<Value> {
     match Number::of(value) {
         Some(Number::Int(int)) if precision >= 0 => Ok(Value::Int(int)),
         Some(Number::Int(int)) => {
-            let unit = u32::try_from(-precision).ok().and_then(|digits| 10_i128.checked_pow(digits));
-            let Some(unit) = unit else { return Ok(Value::Int(0)) };
+            let Some(unit) = power_of_ten(precision) else { return Ok(Value::Int(0)) };
             let (floor, rest) = (int.div_euclid(unit), int.rem_euclid(unit));
-            let up = match (rest * 2).cmp(&unit) {
+            let up = match rest.cmp(&(unit - rest)) {
                 std::cmp::Ordering::Less => false,
                 std::cmp::Ordering::Equal => floor % 2 != 0,
                 std::cmp::Ordering::Greater => true,
@@ -287,17 +286,21 @@ fn round_float(value: f64, precision: i128) -> Result<f64> {
     let Some(int) = exact_int(value.trunc()) else {
         return Err(Error::unsupported("rounding so large a number"));
     };
-    let unit = u32::try_from(-precision).ok().and_then(|digits| 10_i128.checked_pow(digits));
-    let Some(unit) = unit else { return Ok(0.0_f64.copysign(value)) };
+    let Some(unit) = power_of_ten(precision) else { return Ok(0.0_f64.copysign(value)) };
     let (size, fraction) = (int.abs(), value.fract().abs());
     let (whole, rest) = (size / unit, size % unit);
-    let doubled = (rest * 2).cmp(&unit);
-    let up = match doubled {
+    let up = match rest.cmp(&(unit - rest)) {
         std::cmp::Ordering::Less => false,
         std::cmp::Ordering::Equal => fraction > 0.0 || whole % 2 != 0,
         std::cmp::Ordering::Greater => true,
     };
-    Ok((((whole + i128::from(up)) * unit) as f64).copysign(value))
+    let rounded = (whole + i128::from(up)).checked_mul(unit).ok_or_else(too_large)?;
+    Ok((rounded as f64).copysign(value))
+}
+
+/// Ten to the power of `-precision`.
+fn power_of_ten(precision: i128) -> Option<i128> {
+    u32::try_from(precision.unsigned_abs()).ok().and_then(|digits| 10_i128.checked_pow(digits))
 }
 
 /// `sum(values, start)`.

@@ -55,7 +55,10 @@ pub fn repr(value: &Value, out: &mut Writer) -> Result<()> {
         Value::Bool(false) => out.push("False"),
         Value::Int(value) => out.push(&value.to_string()),
         Value::Float(value) => out.push(&float(*value)),
-        Value::Text(text) => out.push(&repr_text(&text.text)),
+        Value::Text(text) => {
+            meter::read(16 * text.text.len())?;
+            out.push(&repr_text(&text.text))
+        }
         Value::Markup(text) => out.push(&format!("Markup({})", repr_text(&text.text))),
         Value::List(list) => write_items("[", &list.items, "]", out),
         Value::Tuple(list) => {

@@ -31,6 +31,7 @@ pub fn call(text: &Text, name: &str, args: Args) -> Result<Value> {
     }
     if let Some(test) = predicate(name) {
         args.none(name)?;
+        meter::read(16 * text.text.len())?;
         return Ok(Value::Bool(test(&text.text)));
     }
     match name {
