@@ -163,12 +163,15 @@ mod tests {
 
     #[test]
     fn a_bad_template_is_an_error_with_its_line() {
-        check_refused("a\n{% if %}", "chat template line 2: unexpected end of block");
+        check_refused(
+            "a\n{% if %}",
+            "chat template line 2: expected an expression, found end of statement block",
+        );
         check_refused(
             "{{ raise_exception('roles must alternate') }}",
             "chat template line 1: roles must alternate",
         );
-        check_refused("{{ 'a' | nothing }}", "chat template line 1: filter nothing is unknown");
-        check_refused("{{ strftime_now('%Q') }}", "chat template line 1: unknown date field: %Q");
+        check_refused("{{ 'a' | nothing }}", "chat template line 1: No filter named 'nothing'.");
+        check_refused("{{ strftime_now('%Q') }}", "chat template line 1: unsupported: date field: %Q");
     }
 }

@@ -85,16 +85,11 @@ pub fn equal(left: &Value, right: &Value) -> Result<bool> {
 
 fn all_equal(a: &[Value], b: &[Value]) -> Result<bool> {
     for (a, b) in a.iter().zip(b) {
-        if !is_or_equals(a, b)? {
+        if !equal(a, b)? {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-/// `a is b or a == b`, as containers compare their items.
-fn is_or_equals(a: &Value, b: &Value) -> Result<bool> {
-    equal(a, b)
 }
 
 /// `item in container`.
@@ -171,7 +166,7 @@ pub fn order(comparison: Comparison, left: &Value, right: &Value) -> Result<Opti
         }
         (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
             for (a, b) in a.items.iter().zip(&b.items) {
-                if !is_or_equals(a, b)? {
+                if !equal(a, b)? {
                     return order(comparison, a, b);
                 }
             }

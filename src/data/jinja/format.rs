@@ -258,7 +258,7 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
             let cut = parsed.precision.and_then(|precision| text.text.char_indices().nth(precision));
             parsed.write("", cut.map_or(&text.text, |(at, _)| &text.text[..at]), '<', out)
         }
-        (Value::Bool(_), _) if matches!(parsed.kind, None) => {
+        (Value::Bool(_), _) if parsed.kind.is_none() => {
             Err(Error::unsupported(format!("the format '{spec}' of a bool")))
         }
         (_, Some(Number::Int(int)))

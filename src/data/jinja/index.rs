@@ -1,10 +1,6 @@
 //! Items and slices of sequences and dicts.
 
-use super::{
-    Error, Result, meter,
-    number::undefined_error,
-    value::{Value, View},
-};
+use super::{Error, Result, meter, number::undefined_error, value::Value};
 
 /// `value[key]` as Python evaluates it; `None` where that raises a `TypeError` or a `LookupError`.
 pub fn item(value: &Value, key: &Value) -> Result<Option<Value>> {
@@ -64,7 +60,7 @@ pub fn slice(value: &Value, bounds: [Value; 3]) -> Result<Value> {
         Value::Markup(_) => {
             return Err(Error::unsupported("slices of text that `escape` or `safe` returned"));
         }
-        Value::View(View::Keys | View::Values | View::Items, _) | _ => {
+        _ => {
             return Err(Error::new(format!("'{}' object is not subscriptable", value.type_name())));
         }
     };
