@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use super::select::{Path, attribute_of};
 use crate::data::jinja::{
     Error, Result,
-    args::{Args, int, int_or, is_true, not_none, required},
+    args::{Args, int, int_or, not_none, required},
     compare::{self, Reverse},
     meter, methods, number,
     value::{Value, View},
 };
 
-fn reversed(reverse: Option<Value>) -> Reverse {
-    if is_true(reverse) { Reverse::Yes } else { Reverse::No }
+/// `sorted` takes an integer.
+fn reversed(reverse: Option<Value>) -> Result<Reverse> {
+    Ok(if int_or(reverse, 0)? == 0 { Reverse::No } else { Reverse::Yes })
 }
 
 /// The key by which text is compared regardless of its case.
@@ -112,7 +113,7 @@ pub fn dictsort(value: Value, args: Args) -> Result<Value> {
         let path = Path::index(position);
         pairs.push((key(&pair, &path, case_sensitive.as_ref(), None)?, pair));
     }
-    Value::list(compare::sort(pairs, reversed(reverse))?)
+    Value::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
 pub fn sort(value: Value, args: Args) -> Result<Value> {
@@ -124,7 +125,7 @@ pub fn sort(value: Value, args: Args) -> Result<Value> {
         let keys = paths.iter().map(|path| key(&item, path, case_sensitive.as_ref(), None));
         pairs.push((Value::list(keys.collect::<Result<_>>()?)?, item));
     }
-    Value::list(compare::sort(pairs, reversed(reverse))?)
+    Value::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
 pub fn unique(value: Value, args: Args) -> Result<Value> {

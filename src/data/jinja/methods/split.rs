@@ -2,7 +2,7 @@
 
 use crate::data::jinja::{
     Error, Result,
-    args::{self, Args, is_true, not_none},
+    args::{self, Args, not_none},
     meter, unicode,
     value::{Text, Value},
 };
@@ -138,7 +138,8 @@ pub enum Ends {
 pub fn split_lines(text: &Text, args: Args) -> Result<Value> {
     let [keep] = args.bind("splitlines", ["keepends"])?;
     meter::read(text.text.len())?;
-    texts(lines(&text.text, if is_true(keep) { Ends::Kept } else { Ends::Dropped }))
+    let ends = if args::int_or(keep, 0)? == 0 { Ends::Dropped } else { Ends::Kept };
+    texts(lines(&text.text, ends))
 }
 
 /// `str.partition` and `str.rpartition`.
