@@ -97,3 +97,18 @@ fn added_tokens_of_the_config_are_trained_as_one_token() {
     // Three tokens, the first of which is no label.
     assert!(run.err.contains("1 row, 2 tokens that count"), "{}", run.err);
 }
+
+#[test]
+fn a_tokenizer_on_which_the_library_panics_is_bad_input() {
+    let world = World::new();
+    world.change_json("model/tokenizer.json", |tokenizer| {
+        tokenizer["model"]["merges"] = json!([["a", "b"]]);
+        tokenizer["model"]["continuing_subword_prefix"] = json!("####");
+    });
+    let run = world.hloom(TRAIN);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
+    let expect = "error: no usable tokenizer in model\n  caused by: tokenizer.json: expected a Hugging Face tokenizer, \
+                  found: the tokenizers library fails with: ";
+    assert!(run.err.starts_with(expect), "{}", run.err);
+    assert!(!run.err.contains("panicked"), "{}", run.err);
+}

@@ -81,3 +81,129 @@ fn texts_do_not_outgrow_memory() {
         "the text could not be encoded: `normalizer` of tokenizer.json may make 1048576 bytes 8 times longer"
     );
 }
+
+/// Components of every kind, in turn put into the tokenizer and then changed at random.
+fn components() -> Vec<(&'static str, Value)> {
+    let replace = json!({"type": "Replace", "pattern": {"Regex": "a+|\\s(?!b)"}, "content": "bc"});
+    let metaspace =
+        json!({"type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": "always", "split": true});
+    let pattern = json!({"String": " "});
+    let sep = json!(["</s>", 1]);
+    vec![
+        (
+            "normalizer",
+            json!({"type": "Sequence", "normalizers": [{"type": "NFKD"}, replace, {"type": "StripAccents"}]}),
+        ),
+        (
+            "normalizer",
+            json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true}),
+        ),
+        ("normalizer", json!({"type": "Strip", "strip_left": true, "strip_right": true})),
+        ("normalizer", json!({"type": "Prepend", "prepend": "\u{2581}"})),
+        ("normalizer", json!({"type": "ByteLevel"})),
+        ("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8="})),
+        ("pre_tokenizer", metaspace.clone()),
+        (
+            "pre_tokenizer",
+            json!({"type": "Split", "pattern": pattern, "behavior": "MergedWithPrevious", "invert": false}),
+        ),
+        (
+            "pre_tokenizer",
+            json!({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "Punctuation", "behavior": "Isolated"}, {"type": "CharDelimiterSplit", "delimiter": "a"}]}),
+        ),
+        ("pre_tokenizer", json!({"type": "FixedLength", "length": 3})),
+        (
+            "decoder",
+            json!({"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}),
+        ),
+        ("decoder", metaspace),
+        ("decoder", json!({"type": "WordPiece", "prefix": "##", "cleanup": true})),
+        ("decoder", json!({"type": "BPEDecoder", "suffix": "</w>"})),
+        (
+            "decoder",
+            json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": true}),
+        ),
+        ("post_processor", json!({"type": "BertProcessing", "sep": sep, "cls": sep})),
+        (
+            "post_processor",
+            json!({"type": "RobertaProcessing", "sep": sep, "cls": sep, "trim_offsets": true, "add_prefix_space": true}),
+        ),
+        (
+            "model",
+            json!({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0], ["ab", -2.0]], "byte_fallback": false}),
+        ),
+        (
+            "model",
+            json!({"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {"a": 0, "##b": 1}}),
+        ),
+        ("model", json!({"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 1}})),
+        (
+            "model",
+            json!({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]], "unk_token": "a", "byte_fallback": true}),
+        ),
+    ]
+}
+
+/// Replaces the leaf with this number, counted in order; gives how many leaves there are.
+fn change_leaf(value: &mut Value, leaf: &mut usize, new: &Value) {
+    match value {
+        Value::Array(list) if !list.is_empty() => {
+            list.iter_mut().for_each(|inner| change_leaf(inner, leaf, new))
+        }
+        Value::Object(map) if !map.is_empty() => {
+            map.values_mut().for_each(|inner| change_leaf(inner, leaf, new))
+        }
+        other => {
+            if *leaf == 0 {
+                *other = new.clone();
+            }
+            *leaf = leaf.wrapping_sub(1);
+        }
+    }
+}
+
+#[test]
+fn no_changed_component_panics_or_hangs() {
+    let values = [
+        json!(null),
+        json!(0),
+        json!(-1),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!("a"),
+        json!("(a*)*(?=c)"),
+        json!("\u{0}"),
+        json!("é"),
+        json!([]),
+        json!({}),
+        json!(true),
+        json!("#".repeat(5000)),
+        json!([["a", "b"]]),
+    ];
+    let texts = [String::new(), "ab é\n".repeat(40), "a".repeat(3000), "\u{fdfa}\u{0}<|im_end|>".repeat(20)];
+    for (place, component) in components() {
+        for leaf in 0..8 {
+            for value in &values {
+                let begin = Instant::now();
+                let file = changed(|file| {
+                    file[place] = component.clone();
+                    file["added_tokens"] = json!([]);
+                    change_leaf(&mut file[place], &mut { leaf }, value);
+                    if place == "model" {
+                        file["post_processor"] = json!(null);
+                    }
+                });
+                if let Ok(tokenizer) = load(&file) {
+                    for text in &texts {
+                        let _ = tokenizer.encode_spans(text).map(|spans| spans.len());
+                        let _ = tokenizer
+                            .encode(text)
+                            .and_then(|ids| tokenizer.decode(&ids, SpecialTokens::Skip));
+                    }
+                }
+                assert!(begin.elapsed().as_secs() < 2, "{place}: {component}, {leaf}: {value}");
+            }
+        }
+    }
+}
