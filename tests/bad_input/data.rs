@@ -19,7 +19,7 @@ fn check_accepted(content: impl AsRef<[u8]>, expect: &str) {
     let ran = world.hloom(RUN);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let (rows, _) = ran.err.split_once("loading weights\n").unwrap();
-    assert_eq!(rows, expect);
+    assert_eq!(rows, format!("computing in float32 (the default on CPUs)\n{expect}"));
     let files =
         ["adapter_config.json", "adapter_model.safetensors", "checkpoint.safetensors", "metrics.jsonl"];
     assert_eq!(world.names("out"), files);
