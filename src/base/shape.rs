@@ -90,19 +90,19 @@ impl Shape {
         }
     }
 
+    /// The number of arrays and tuples in it, itself included.
+    pub fn parts(&self) -> usize {
+        match self {
+            Self::Array(_) => 1,
+            Self::Tuple(elements) => 1 + elements.iter().map(Shape::parts).sum::<usize>(),
+        }
+    }
+
     /// Whether any array inside has a floating-point type.
     pub fn holds_float(&self) -> bool {
         match self {
             Self::Array(array) => array.dtype.is_float(),
             Self::Tuple(elements) => elements.iter().any(Shape::holds_float),
-        }
-    }
-
-    /// Number of shapes, this one and those inside.
-    pub fn count(&self) -> usize {
-        match self {
-            Self::Array(_) => 1,
-            Self::Tuple(elements) => elements.iter().map(Shape::count).fold(1, usize::saturating_add),
         }
     }
 

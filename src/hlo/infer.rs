@@ -4,11 +4,11 @@
 use super::{Attrs, Class, CompId, Computation, DotDims, GatherDims, Opcode, PadDim, ScatterDims};
 use crate::base::{ArrayShape, DType, Shape};
 
-/// Shapes in a tuple, those in inner tuples included: a short text can name one large operand many times.
-const MAX_TUPLE: usize = 1 << 17;
+/// The largest stride, and padding at an edge: XLA adds several of them in 64 bits and aborts where that overflows.
+const MAX_STEP: usize = 1 << 60;
 
-/// XLA negates and adds paddings in signed 64-bit integers.
-const MAX_PADDING: u64 = 1 << 60;
+/// Arrays and tuples in one value; more are no use, and tuples of tuples grow without bound.
+const MAX_PARTS: usize = 1 << 16;
 
 /// The shape of the result of `opcode` applied to values of the shapes `operands`.
 ///
@@ -53,7 +53,16 @@ fn own(
     let declared = || declared.cloned().ok_or_else(|| "the result shape must be declared".to_owned());
     match (opcode, attrs) {
         (Opcode::Parameter | Opcode::CustomCall, _) => declared(),
-        (_, Attrs::Constant(literal)) => Ok(literal.shape().clone().into()),
+        (_, Attrs::Constant(literal)) => {
+            let shape = literal.shape();
+            let rows = shape.dims.iter().take_while(|&&size| size != 0);
+            if shape.elements() == 0 && rows.fold(1, |n: usize, &size| n.saturating_mul(size)) > MAX_PARTS {
+                return Err(format!(
+                    "expected at most {MAX_PARTS} rows in a constant without elements: {shape}"
+                ));
+            }
+            Ok(shape.clone().into())
+        }
         (_, Attrs::Iota(dim)) => {
             let shape = array_of(&declared()?)?.clone();
             expect_type(&shape, "a numeric type", |t| t != DType::Pred)?;
@@ -110,7 +119,8 @@ fn own(
             expect_len("slice ranges", ranges.len(), x.rank())?;
             let mut sizes = Vec::with_capacity(x.rank());
             for (range, &size) in ranges.iter().zip(&x.dims) {
-                if range.stride == 0 || range.start > range.limit || range.limit > size {
+                if !(1..=MAX_STEP).contains(&range.stride) || range.start > range.limit || range.limit > size
+                {
                     return Err(format!(
                         "slice [{}:{}:{}] does not lie in a dimension of size {size}",
                         range.start, range.limit, range.stride
@@ -141,16 +151,15 @@ fn own(
             expect_len("padded dimensions", edges.len(), x.rank())?;
             // HLO text has no way to write the padding of a scalar.
             in_range(0, x.rank())?;
-            for &PadDim { low, high, interior } in edges {
-                let largest = low.unsigned_abs().max(high.unsigned_abs()).max(interior as u64);
-                if largest > MAX_PADDING {
-                    return Err(format!(
-                        "expected a padding of at most {MAX_PADDING}, found {low}_{high}_{interior}"
-                    ));
-                }
-            }
             let mut sizes = Vec::with_capacity(x.rank());
             for (edge, &size) in edges.iter().zip(&x.dims) {
+                let PadDim { low, high, interior } = *edge;
+                if low.unsigned_abs().max(high.unsigned_abs()) > MAX_STEP as u64 {
+                    return Err(format!("expected padding of at most {MAX_STEP}, found {low}_{high}"));
+                }
+                if interior > u32::MAX as usize {
+                    return Err(format!("expected interior padding below 2^32, found {interior}"));
+                }
                 let inner = size.saturating_sub(1).saturating_mul(edge.interior).saturating_add(size);
                 let padded =
                     i64::try_from(inner).ok().and_then(|n| n.checked_add(edge.low)?.checked_add(edge.high));
@@ -175,13 +184,10 @@ fn own(
             expect_fold(called(computations, *to_apply)?, x.dtype)?;
             scatter(x, indices, updates, dims)
         }
-        (Opcode::Tuple, _) => {
-            let arrays = operands.iter().map(|shape| shape.count()).fold(1, usize::saturating_add);
-            if arrays > MAX_TUPLE {
-                return Err(format!("expected at most {MAX_TUPLE} shapes in a tuple, found {arrays}"));
-            }
-            Ok(Shape::Tuple(operands.iter().map(|&shape| shape.clone()).collect()))
+        (Opcode::Tuple, _) if operands.iter().map(|shape| shape.parts()).sum::<usize>() > MAX_PARTS => {
+            Err(format!("expected at most {MAX_PARTS} arrays and tuples in a tuple, found more"))
         }
+        (Opcode::Tuple, _) => Ok(Shape::Tuple(operands.iter().map(|&shape| shape.clone()).collect())),
         (_, Attrs::TupleIndex(index)) => match operands[0].as_tuple() {
             Some(elements) => elements
                 .get(*index)
@@ -391,7 +397,11 @@ fn expect_fits(what: &str, sizes: &[usize], bounds: &[usize]) -> Result<(), Stri
 fn expect_starts(starts: &[&Shape], rank: usize) -> Result<(), String> {
     expect_len("start indices", starts.len(), rank)?;
     match starts.iter().find(|s| !s.as_array().is_some_and(|s| s.rank() == 0 && s.dtype.is_integer())) {
-        Some(start) => Err(format!("expected an integer scalar as a start index, found {start}")),
+        Some(start) => return Err(format!("expected an integer scalar as a start index, found {start}")),
+        None => {}
+    }
+    match starts.iter().find(|&&start| start != starts[0]) {
+        Some(start) => Err(format!("expected start indices of one type, found {} and {start}", starts[0])),
         None => Ok(()),
     }
 }
@@ -412,6 +422,14 @@ fn expect_ascending(dims: &[usize], rank: usize) -> Result<(), String> {
 }
 
 fn expect_fold(fold: &Computation, dtype: DType) -> Result<(), String> {
+    // XLA's CPU compiler aborts on calls into a platform's own operations here, and refuses loops.
+    let own = |opcode: Opcode| matches!(opcode, Opcode::CustomCall | Opcode::While);
+    if let Some(instr) = fold.instrs.iter().find(|instr| own(instr.opcode)) {
+        return Err(format!(
+            "expected no {} in the folding computation, found `{}`",
+            instr.opcode, instr.name
+        ));
+    }
     let scalar = Shape::scalar(dtype);
     expect_arguments(fold, &[&scalar, &scalar])?;
     expect_equal("the result of the folding computation", fold.result(), &scalar)

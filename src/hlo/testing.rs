@@ -129,11 +129,15 @@ impl Grower {
         InstrId::new(index)
     }
 
-    /// An earlier value of this shape, else a new parameter.
+    /// An earlier value of this shape, else a new parameter, or a tuple of such.
     fn value(&mut self, draw: &mut Draw, shape: Shape) -> InstrId {
         let found: Vec<usize> = (0..self.instrs.len()).filter(|&i| self.instrs[i].shape == shape).collect();
         if !found.is_empty() {
             return InstrId::new(found[draw.below(found.len())]);
+        }
+        if let Shape::Tuple(elements) = shape {
+            let elements = elements.into_iter().map(|element| self.value(draw, element)).collect();
+            return self.push(Opcode::Tuple, None, elements, Attrs::Plain);
         }
         let number = self.parameters;
         self.parameters += 1;

@@ -256,17 +256,22 @@ fn no_batching(dims: &[i64]) -> Result<(), String> {
 /// More dimensions than any array has; keeps hostile bytes from costing quadratic time.
 const MOST_DIMS: usize = 64;
 
+/// Tuples inside tuples, as in text.
+const MOST_NESTING: usize = 32;
+
 fn shape(proto: Option<&ShapeProto>) -> Result<Shape, String> {
-    let proto = proto.ok_or("expected a shape, found none")?;
-    if proto.element_type == TUPLE {
-        return proto
-            .tuple_shapes
-            .iter()
-            .map(|element| shape(Some(element)))
-            .collect::<Result<_, _>>()
-            .map(Shape::Tuple);
+    nested_shape(proto.ok_or("expected a shape, found none")?, 0)
+}
+
+fn nested_shape(proto: &ShapeProto, depth: usize) -> Result<Shape, String> {
+    if proto.element_type != TUPLE {
+        return array_shape(proto).map(Shape::Array);
     }
-    array_shape(proto).map(Shape::Array)
+    if depth == MOST_NESTING {
+        return Err(format!("expected at most {MOST_NESTING} tuples in each other"));
+    }
+    let elements = proto.tuple_shapes.iter().map(|element| nested_shape(element, depth + 1));
+    elements.collect::<Result<_, _>>().map(Shape::Tuple)
 }
 
 fn array_shape(proto: &ShapeProto) -> Result<ArrayShape, String> {

@@ -298,3 +298,50 @@ proptest! {
         }
     }
 }
+
+/// What verification says of a module with these lines as its entry.
+fn check_refused(body: &str, expect: &str) {
+    let source = format!(
+        "HloModule m\n\nadd {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] custom-call(a, b), custom_call_target=\"t\"\n}}\n\nENTRY main {{\n{body}}}\n"
+    );
+    let found = parse(&source, "t.hlo").and_then(verify).unwrap_err().to_string();
+    assert!(found.ends_with(expect), "{found}");
+}
+
+#[test]
+fn what_xla_would_abort_on_is_refused() {
+    let x = "  x = f32[4] parameter(0)\n  z = f32[] constant(0)\n  i = s32[] constant(0)\n  j = s64[] constant(0)\n";
+    let check = |line: &str, expect: &str| check_refused(&format!("{x}  ROOT y = {line}\n"), expect);
+    check(
+        "f32[3] pad(x, z), padding=-9223372036854775808_9223372036854775807",
+        "expected padding of at most 1152921504606846976, found -9223372036854775808_9223372036854775807",
+    );
+    check(
+        "f32[1] slice(x), slice={[0:4:9223372036854775807]}",
+        "slice [0:4:9223372036854775807] does not lie in a dimension of size 4",
+    );
+    check(
+        "f32[] reduce(x, z), dimensions={0}, to_apply=add",
+        "expected no custom-call in the folding computation, found `c`",
+    );
+    check(
+        "f32[4611686018427387904,0] broadcast(z), dimensions={}",
+        "f32[4611686018427387904,0] is too large to address",
+    );
+    check_refused(
+        "  x = f32[4,4] parameter(0)\n  i = s32[] constant(0)\n  j = s64[] constant(0)\n  \
+         ROOT y = f32[1,1] dynamic-slice(x, i, j), dynamic_slice_sizes={1,1}\n",
+        "expected start indices of one type, found s32[] and s64[]",
+    );
+    check_refused(
+        "  t = (f32[]) parameter(0)\n  ROOT x = f32[] parameter(1)\n",
+        "expected arrays or one tuple of arrays as parameters of the entry, found (f32[])",
+    );
+}
+
+#[test]
+fn a_tuple_of_tuples_stays_small() {
+    let shape = format!("({})", vec!["f32[]"; 1000].join(", "));
+    let body = format!("  x = {shape} parameter(0)\n  ROOT y = () tuple({})\n", vec!["x"; 1000].join(", "));
+    check_refused(&body, "expected at most 65536 arrays and tuples in a tuple, found more");
+}

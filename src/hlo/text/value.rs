@@ -6,12 +6,19 @@ use half::{bf16, f16};
 
 use crate::base::{DType, Literal};
 
+/// Empty braces that are written for a constant without elements; verification refuses more.
+const MAX_EMPTY_ROWS: usize = 1 << 16;
+
 /// A literal as it stands in `constant(...)`: a scalar, or one pair of braces for each dimension.
 pub(super) struct LiteralText<'a>(pub &'a Literal);
 
 impl fmt::Display for LiteralText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape = self.0.shape();
+        let rows = shape.dims.iter().take_while(|&&size| size != 0);
+        if shape.elements() == 0 && rows.fold(1, |n: usize, &size| n.saturating_mul(size)) > MAX_EMPTY_ROWS {
+            return f.write_str("{...}");
+        }
         // Nothing below a dimension of size zero is ever taken, so a chunk is never empty where it counts.
         let mut elements = self.0.bytes().chunks_exact(shape.dtype.bytes());
         array(f, shape.dtype, &shape.dims, &mut elements)
@@ -158,6 +165,7 @@ mod tests {
         check(Literal::f32s([2, 3], &special), "{{1, 2.5, 3}, {nan, inf, -inf}}");
         check(Literal::f32s([3, 0], &[]), "{{}, {}, {}}");
         check(Literal::f32s([0], &[]), "{}");
+        check(Literal::f32s([1 << 62, 0], &[]), "{...}");
         check(Literal::s32s([2], &[i32::MIN, 7]), "{-2147483648, 7}");
         check(Literal::from_f64s(ArrayShape::new(DType::Pred, [2]), [1.0, 0.0]), "{true, false}");
     }
