@@ -10,6 +10,8 @@ mod compute_type;
 mod settings;
 
 mod run_file;
+#[cfg(fuzzing)]
+pub use run_file::check_run_file;
 
 mod plan;
 

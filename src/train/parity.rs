@@ -159,6 +159,15 @@ pub fn compare(
     Ok(Comparison { rows: rows.rows, warnings })
 }
 
+/// Reads the settings beside golden values and drops what they say.
+///
+/// # Errors
+/// If they cannot be read, or one is missing.
+#[cfg(fuzzing)]
+pub fn check_settings(expected: &Path) -> Result<(), TrainError> {
+    Golden { tensors: BTreeMap::new(), file: expected }.hyper().map(drop)
+}
+
 struct Golden<'a> {
     tensors: BTreeMap<String, Literal>,
     file: &'a Path,

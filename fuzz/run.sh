@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets once and runs each for some seconds, two at a time: run.sh SECONDS [TARGET...]
+# Prints a table; ends with 1 if a target found something. Stable Rust and a C++ compiler are enough.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=${1:?usage: run.sh SECONDS [TARGET...]}
+shift
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+    for file in targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
+fi
+
+# What `cargo fuzz` asks of LLVM, without a sanitizer, which only a nightly compiler has.
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0"
+# With a target named, build scripts and macros are not instrumented.
+host=$(rustc -vV | sed -n 's/^host: //p')
+cargo build --locked --release --target "$host" --bins
+built=target/$host/release
+# A backtrace needs more memory than a target may have left.
+export RUST_BACKTRACE=0
+
+# One target; its log stays beside what it found.
+fuzz() {
+    local target=$1 found=artifacts/$1
+    mkdir -p "$found" "found/$target" "corpus/$target"
+    # New inputs go to the first folder, so that the committed corpus stays as it is.
+    "$built/$target" "found/$target" "corpus/$target" -artifact_prefix="$found/" -max_total_time="$seconds" \
+        -timeout=2 -rss_limit_mb=4096 -len_control=20 -print_final_stats=1 >"$found/log" 2>&1 ||
+        touch "$found/failed"
+}
+
+for target in "${targets[@]}"; do
+    rm -f "artifacts/$target/failed"
+    while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n || true; done
+    fuzz "$target" &
+done
+wait
+
+failed=0
+printf '\n%-14s | %7s | %10s | %8s | %s\n' target seconds executions coverage findings
+for target in "${targets[@]}"; do
+    log=artifacts/$target/log
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    # After a finding there are no statistics: the last progress line counts.
+    executions=${executions:-$(grep -o '^#[0-9]*' "$log" | tail -n 1 | tr -d '#' || true)}
+    coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -d' ' -f2 || true)
+    findings=0
+    if [ -e "artifacts/$target/failed" ]; then findings=1 failed=1; fi
+    printf '%-14s | %7s | %10s | %8s | %s\n' "$target" "$seconds" "${executions:-0}" "${coverage:-0}" "$findings"
+done
+for target in "${targets[@]}"; do
+    if [ -e "artifacts/$target/failed" ]; then
+        printf '\n== %s: %s\n' "$target" "artifacts/$target"
+        grep -aE 'panicked at|^[a-z].*: |memory allocation|ERROR: libFuzzer|Test unit written' -A2 "artifacts/$target/log" | tail -n 20
+    fi
+done
+exit "$failed"
