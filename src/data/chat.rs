@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     DataError, Message, TemplateInputs,
+    generation::{self, Marked},
     jinja::{self, Template},
 };
 
@@ -22,6 +23,8 @@ pub enum Ending {
 pub struct ChatTemplate {
     source: String,
     template: Template,
+    /// The template with marks around `{% generation %}` blocks, where it has any.
+    marked: Option<Template>,
     special_tokens: BTreeMap<String, String>,
 }
 
@@ -36,8 +39,9 @@ impl ChatTemplate {
         special_tokens: BTreeMap<String, String>,
         now: SystemTime,
     ) -> Result<Self, DataError> {
-        let template = Template::parse(source, now).map_err(refused)?;
-        Ok(Self { source: source.to_owned(), template, special_tokens })
+        let parse = |source: &str| Template::parse(source, now).map_err(refused);
+        let marked = generation::with_marks(source).as_deref().map(parse).transpose()?;
+        Ok(Self { source: source.to_owned(), template: parse(source)?, marked, special_tokens })
     }
 
     /// Whether the template's source holds `name`: if not, it cannot use a variable or a key of that name.
@@ -55,15 +59,19 @@ impl ChatTemplate {
         inputs: &TemplateInputs,
         ending: Ending,
     ) -> Result<String, DataError> {
-        let messages = messages.iter().map(|message| Value::Object(message.fields().clone())).collect();
-        let mut variables = inputs.kwargs.clone();
-        variables.extend([
-            ("messages".to_owned(), Value::Array(messages)),
-            ("tools".to_owned(), inputs.tools.clone().unwrap_or_default()),
-            ("documents".to_owned(), inputs.documents.clone().unwrap_or_default()),
-            ("add_generation_prompt".to_owned(), Value::Bool(ending == Ending::Prompt)),
-        ]);
-        self.render_with(variables)
+        self.render_with(variables(messages, inputs, ending))
+    }
+
+    /// The text of a finished conversation and the bytes of it in `{% generation %}` blocks; `None` if the template has no
+    /// such blocks.
+    pub(super) fn render_generation(
+        &self,
+        messages: &[Message],
+        inputs: &TemplateInputs,
+    ) -> Result<Option<Marked>, DataError> {
+        let Some(template) = &self.marked else { return Ok(None) };
+        let variables = self.with_special_tokens(variables(messages, inputs, Ending::Closed));
+        Ok(Some(Marked::new(&template.render(&variables).map_err(refused)?)))
     }
 
     /// The text for any variables, which take the place of special tokens of the same names.
@@ -72,12 +80,29 @@ impl ChatTemplate {
     /// [`DataError::ChatTemplate`] if the template raises an error, or exceeds a limit: on its steps, on the
     /// memory it holds, or on the depth of calls and values.
     pub fn render_with(&self, variables: Map<String, Value>) -> Result<String, DataError> {
+        self.template.render(&self.with_special_tokens(variables)).map_err(refused)
+    }
+
+    fn with_special_tokens(&self, variables: Map<String, Value>) -> Map<String, Value> {
         let tokens =
             self.special_tokens.iter().map(|(key, token)| (key.clone(), Value::from(token.as_str())));
         let mut all: Map<String, Value> = tokens.collect();
         all.extend(variables);
-        self.template.render(&all).map_err(refused)
+        all
     }
+}
+
+/// What transformers passes to a template.
+fn variables(messages: &[Message], inputs: &TemplateInputs, ending: Ending) -> Map<String, Value> {
+    let messages = messages.iter().map(|message| Value::Object(message.fields().clone())).collect();
+    let mut variables = inputs.kwargs.clone();
+    variables.extend([
+        ("messages".to_owned(), Value::Array(messages)),
+        ("tools".to_owned(), inputs.tools.clone().unwrap_or_default()),
+        ("documents".to_owned(), inputs.documents.clone().unwrap_or_default()),
+        ("add_generation_prompt".to_owned(), Value::Bool(ending == Ending::Prompt)),
+    ]);
+    variables
 }
 
 fn refused(error: jinja::Error) -> DataError {

@@ -8,6 +8,8 @@ mod error;
 
 mod chat;
 
+mod generation;
+
 mod message;
 
 mod jinja;

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::{
     Conversation, DataError, Ending, Message, RowKind, Tokenizer,
     tokenizer::Span,
-    turns::{Turn, learned_turns},
+    turns::{Turn, learned_turns, marked_turns},
 };
 
 /// One row as token ids.
@@ -147,17 +147,25 @@ impl<'a> Encoder<'a> {
 
     fn conversation(&self, conversation: &Conversation, notes: &mut Notes) -> Result<Sample, DataError> {
         let template = self.tokenizer.chat_template()?;
-        let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
+        let (text, marked) = match marked_turns(template, conversation)? {
+            Some((text, turns)) => (text, Some(turns)),
+            None => (template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?, None),
+        };
         let spans = self.tokenizer.encode_spans(&text)?;
         let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);
         let mut counted = vec![false; spans.len()];
         let mut end = 0;
-        for Turn { message, bytes } in learned_turns(template, conversation, &text, limit)? {
+        let is_marked = marked.is_some();
+        let turns = marked.map_or_else(|| learned_turns(template, conversation, &text, limit), Ok)?;
+        for Turn { message, bytes } in turns {
             let written = &text[end.min(bytes.start)..bytes.end];
             let left_out = left_out(&conversation.messages[message], written);
             notes.left_out.extend(left_out.map(|key| (message + 1, key)));
             end = bytes.end;
-            let tokens = turn_tokens(&spans, bytes.clone(), &text, self.tokenizer);
+            let tokens = match is_marked {
+                true => tokens_of(&spans, bytes.clone()),
+                false => turn_tokens(&spans, bytes.clone(), &text, self.tokenizer),
+            };
             if crosses(&spans, tokens.start, bytes.start) {
                 notes.crosses = Some(Border::Turn);
             }
@@ -324,6 +332,25 @@ mod tests {
     fn a_completion_counts_with_the_end_of_sequence() {
         let row = RowKind::Completion { prompt: "a t".into(), completion: "he".into() };
         assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a [the<|im_end|>]");
+    }
+
+    #[test]
+    fn begin_and_end_are_not_added_twice() {
+        let row =
+            RowKind::Completion { prompt: "<|im_start|>a".into(), completion: "the<|im_end|>\n".into() };
+        assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a[the<|im_end|>\n]");
+        let (_, notes) = encode(&row, testing::tokenizer()).unwrap();
+        assert!(notes.has_begin && notes.has_end);
+        let row = RowKind::Text("<|im_start|>the".into());
+        assert_eq!(marked(&row, testing::tokenizer()), "[<|im_start|>the]");
+    }
+
+    #[test]
+    fn generation_blocks_decide_where_a_template_has_them() {
+        let source = "{% for m in messages %}{% if m.role == 'assistant' %}a: {% generation %}{{ m.content }}!\
+            {% endgeneration %}{% else %}{{ m.content if loop.last else 'gone' }}{% endif %}{% endfor %}";
+        let text = marked(&chat(&TWO_ANSWERS), &testing::tokenizer_with(source));
+        assert_eq!(text, "gonea: [the!]gonea: [été\n!]");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role};
+use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role, generation::Marked};
 
 /// A message and the bytes of the rendered text that the model is to produce for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,30 @@ pub(super) struct Turn {
 
 /// Content that no conversation and no template holds.
 const PLACEHOLDER: &str = "\u{f8ff}\u{e0d5}\u{f8ff}";
+
+/// The rendered conversation and its learned turns, where the template marks what the assistant writes; `None` if it does
+/// not, or if it is unclear which message each block is of.
+///
+/// # Errors
+/// [`DataError::ChatTemplate`] if the template refuses the conversation.
+pub(super) fn marked_turns(
+    template: &ChatTemplate,
+    conversation: &Conversation,
+) -> Result<Option<(String, Vec<Turn>)>, DataError> {
+    let Conversation { messages, inputs } = conversation;
+    let Some(Marked { text, blocks }) = template.render_generation(messages, inputs)? else {
+        return Ok(None);
+    };
+    let of_assistant =
+        messages.iter().enumerate().filter(|(_, message)| message.role() == Role::Assistant.name());
+    let of_assistant: Vec<_> = of_assistant.collect();
+    if blocks.len() != of_assistant.len() {
+        return Ok(None);
+    }
+    let turns = of_assistant.into_iter().zip(blocks).filter(|((_, message), _)| message.is_learned());
+    let turns = turns.map(|((message, _), bytes)| Turn { message, bytes }).collect();
+    Ok(Some((text, turns)))
+}
 
 /// The learned turns in `text`, the rendered conversation, that begin before byte `limit`.
 ///
