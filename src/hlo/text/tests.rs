@@ -333,6 +333,11 @@ fn what_xla_would_abort_on_is_refused() {
          ROOT y = f32[1,1] dynamic-slice(x, i, j), dynamic_slice_sizes={1,1}\n",
         "expected start indices of one type, found s32[] and s64[]",
     );
+    check(
+        "f32[4] custom-call(x), custom_call_target=\"TopK\"",
+        "expected values and indices as the result, found f32[4]",
+    );
+    check("f32[4] custom-call(), custom_call_target=\"Sharding\"", "expected 1 operands, found 0");
     check_refused(
         "  t = (f32[]) parameter(0)\n  ROOT x = f32[] parameter(1)\n",
         "expected arrays or one tuple of arrays as parameters of the entry, found (f32[])",
