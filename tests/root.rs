@@ -7,6 +7,7 @@ mod chat_templates;
 mod compile;
 mod host_memory;
 mod mesh;
+mod model_files;
 mod outputs;
 mod parity;
 mod runs;

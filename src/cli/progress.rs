@@ -67,9 +67,9 @@ impl<'a> Reporter<'a> {
         self.begin(what, None, "");
     }
 
-    /// A plugin warned of something.
+    /// A warning, which is no progress: it is told also where that is not.
     pub fn warning(&mut self, text: &str) {
-        self.line(&format!("warning: {text}"));
+        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {text}"));
     }
 
     /// Bytes of weights have gone to the device.

@@ -17,8 +17,7 @@ use crate::{
     runtime::Devices,
     step::StepError,
     templates::Templates,
-    train::{Model, TrainError, quickstart_model},
-    weights::ModelFiles,
+    train::{Model, TrainError, model_config, quickstart_model},
 };
 
 /// The model that the store has, by the name of its built-in configuration, and its name on the model hub.
@@ -161,8 +160,7 @@ impl Resources {
 pub fn config(named: &str) -> Result<Config, TrainError> {
     let path = Path::new(named);
     if path.exists() {
-        let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-        return Ok(Config::from_hf(&ModelFiles::open(path)?.config()?, &file.display().to_string())?);
+        return model_config(path);
     }
     if builtin_names().any(|name| name == named) {
         return Ok(Config::builtin(named)?);

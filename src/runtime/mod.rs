@@ -12,5 +12,5 @@ mod sharded;
 pub use devices::{Devices, DevicesError};
 pub use engine::{Compiled, Engine, Results};
 pub use error::RuntimeError;
-pub use place::{check_weights, place_base, place_zeros};
+pub use place::{check_weights, fit_config, place_base, place_zeros};
 pub use sharded::{Sharded, State};

@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use rayon::prelude::*;
 
@@ -7,11 +7,54 @@ use super::{
     boxes::{self, Boxed},
 };
 use crate::{
-    base::{DType, Findings},
+    base::{DType, Finding, Findings, Place},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
 };
+
+const EMBED: &str = "model.embed_tokens.weight";
+const HEAD: &str = "lm_head.weight";
+
+/// Makes names and configuration agree with the files where they leave no doubt, with warnings: see
+/// [`Checkpoint::fit_names`], and `tie_word_embeddings` is what the tensors say, as in transformers: a head that differs
+/// from the embedding is a head of its own, and one of the two alone stands for both.
+///
+/// # Errors
+/// One finding, if the names have another prefix and still do not fit.
+pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Findings> {
+    let names: Vec<String> = base_params(config).iter().flat_map(ParamSpec::stored_names).collect();
+    let mut expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let mut optional = BTreeSet::new();
+    if config.tie_word_embeddings {
+        expected.remove(EMBED);
+        optional.extend([EMBED, HEAD]);
+    }
+    checkpoint.fit_names(&expected, &optional)?;
+    if !config.tie_word_embeddings {
+        return Ok(());
+    }
+    let place = Place::file(checkpoint.path().display().to_string()).at(HEAD);
+    match (checkpoint.get(EMBED), checkpoint.get(HEAD)) {
+        (Some(_), Some(_)) if !checkpoint.same_values(EMBED, HEAD) => {
+            config.tie_word_embeddings = false;
+            let message = format!(
+                "differs from `{EMBED}`, though `tie_word_embeddings` is true: it is used as a head of its own"
+            );
+            let hint =
+                "set `tie_word_embeddings` to false in config.json, or remove the tensor if it is not meant";
+            checkpoint.warn(Finding::new(place, message).with_hint(hint));
+        }
+        (None, Some(_)) => {
+            checkpoint.rename(HEAD, EMBED);
+            let message =
+                format!("used for `{EMBED}` too, which the files lack: `tie_word_embeddings` is true");
+            checkpoint.warn(Finding::new(place, message));
+        }
+        _ => {}
+    }
+    Ok(())
+}
 
 /// Checks that the files hold every parameter of the model, of the right sizes, and nothing else that would matter.
 ///
@@ -27,7 +70,7 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Fin
         .collect();
     let expected = expected.iter().map(|(name, sizes)| (name.as_str(), sizes.as_slice()));
     checkpoint.check_names(expected, |name| {
-        let tied_copy = config.tie_word_embeddings && name == "lm_head.weight";
+        let tied_copy = config.tie_word_embeddings && name == HEAD;
         tied_copy || name.ends_with(".rotary_emb.inv_freq")
     })
 }

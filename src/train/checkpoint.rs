@@ -201,7 +201,9 @@ impl Saved {
 
     /// When the run began.
     pub fn started(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(self.record.started)
+        // A record that was tampered with may name a time that the system cannot hold.
+        let since = Duration::from_secs(self.record.started);
+        SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Checks that it is of a run with these settings, which has updates left to make.

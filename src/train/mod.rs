@@ -14,6 +14,6 @@ mod trainer;
 pub use adapter::{adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors};
 pub use encoded::{Encoded, RunData};
 pub use error::{Class, TrainError};
-pub use model::{Model, quickstart_model};
+pub use model::{Model, model_config, quickstart_model};
 pub use run::{Event, Observer};
 pub use trainer::{StepMetrics, Trainer};

@@ -5,7 +5,7 @@ use crate::{
     data::{Tokenizer, TokenizerFiles},
     model::Config,
     pjrt::store::{Network, Package, Progress, Store, package},
-    runtime::check_weights,
+    runtime::{check_weights, fit_config},
     train::TrainError,
     weights::{Checkpoint, ModelFiles},
 };
@@ -31,10 +31,15 @@ impl Model {
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let files = ModelFiles::open(path)?;
         let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-        let config = Config::from_hf(&files.config()?, &file.display().to_string())?;
-        let checkpoint = files.checkpoint()?;
+        let file = file.display().to_string();
+        let fields = files.config()?;
+        let mut config = Config::from_hf(&fields, &file)?;
+        let mut checkpoint = files.checkpoint()?;
+        fit_config(&mut checkpoint, &mut config)?;
         check_weights(&checkpoint, &config)?;
-        let warnings = checkpoint.warnings().to_vec();
+        checkpoint.note_doubles();
+        let mut warnings = Config::assumptions(&fields, &file);
+        warnings.extend_from_slice(checkpoint.warnings());
         Ok(Self { files, config, checkpoint, warnings })
     }
 
@@ -60,6 +65,22 @@ impl Model {
         let path = self.files.path().to_owned();
         Tokenizer::new(files, now).map_err(|source| TrainError::Tokenizer { path, source })
     }
+}
+
+/// The configuration of the model at a path: that of [`Model::open`], whether or not its weights can be read.
+///
+/// # Errors
+/// If it has none, or it is malformed.
+pub fn model_config(path: &Path) -> Result<Config, TrainError> {
+    let files = ModelFiles::open(path)?;
+    let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
+    let mut config = Config::from_hf(&files.config()?, &file.display().to_string())?;
+    if config.tie_word_embeddings
+        && let Ok(mut checkpoint) = files.checkpoint()
+    {
+        fit_config(&mut checkpoint, &mut config).unwrap_or_default();
+    }
+    Ok(config)
 }
 
 /// The model of the quick start, installed where it is missing.

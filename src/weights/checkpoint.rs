@@ -5,7 +5,12 @@ use std::{
 };
 
 use super::{
-    TensorInfo, WeightsError, folder, gguf::Gguf, safetensors, stored::READABLE, tensor::MappedTensor,
+    TensorInfo, WeightsError, folder,
+    gguf::Gguf,
+    names::{Prefix, find_prefix},
+    safetensors,
+    stored::{READABLE, StoredType},
+    tensor::MappedTensor,
 };
 use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place};
 
@@ -50,7 +55,7 @@ impl Checkpoint {
     }
 
     /// Every tensor's Hugging Face name, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tensors.keys().map(String::as_str)
     }
 
@@ -91,17 +96,78 @@ impl Checkpoint {
     /// Like [`Checkpoint::read`].
     pub fn literal(&self, name: &str, dtype: DType) -> Result<Literal, WeightsError> {
         let tensor = self.tensor(name)?;
+        // Before its size is believed: that of an unknown type could not be checked against the file.
+        tensor.check_types(name, dtype)?;
         let window: Vec<_> = tensor.info.dims.iter().map(|&dim| 0..dim).collect();
         let mut literal = Literal::zeros(ArrayShape::new(dtype, tensor.info.dims.clone()));
         tensor.read(name, &window, dtype, literal.bytes_mut())?;
         Ok(literal)
     }
 
+    /// Notes how something that the files leave open or contradict was resolved.
+    pub fn warn(&mut self, warning: Finding) {
+        self.warnings.push(warning);
+    }
+
+    /// Gives the tensor `from` the name `to`, where there is a tensor `from`.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        if let Some(tensor) = self.tensors.remove(from) {
+            self.tensors.insert(to.to_owned(), tensor);
+        }
+    }
+
+    /// Whether two tensors have the same sizes and values; `false` if there is no such tensor or one cannot be read.
+    pub fn same_values(&self, name: &str, other: &str) -> bool {
+        let (Some(one), Some(other)) = (self.tensors.get(name), self.tensors.get(other)) else {
+            return false;
+        };
+        let same = one.same_values(other);
+        [one, other].into_iter().for_each(|tensor| tensor.file.release(tensor.bytes.clone()));
+        same
+    }
+
+    /// Gives the tensors the names that are expected, where all that differs is what stands before them, as where a
+    /// wrapper of the model was saved; a warning says so.
+    ///
+    /// # Errors
+    /// One finding, if the names have another prefix and cannot become the expected ones by leaving it out.
+    pub fn fit_names(
+        &mut self,
+        expected: &BTreeSet<&str>,
+        optional: &BTreeSet<&str>,
+    ) -> Result<(), Findings> {
+        let all: BTreeSet<&str> = expected.union(optional).copied().collect();
+        let Some(prefix) = find_prefix(self.names(), &all) else { return Ok(()) };
+        let Prefix { found, expected: wanted, renamed } = &prefix;
+        let message = match (found.as_str(), wanted.as_str()) {
+            ("", wanted) => format!("the tensor names lack the prefix `{wanted}`"),
+            (found, "") => format!("the tensor names have the prefix `{found}`, which a Llama's do not have"),
+            (found, wanted) => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
+        };
+        let place = Place::file(self.path.display().to_string());
+        let names: BTreeSet<&str> =
+            self.names().map(|name| renamed.get(name).map_or(name, String::as_str)).collect();
+        let missing: Vec<&&str> = expected.iter().filter(|name| !names.contains(**name)).collect();
+        if let Some(first) = missing.first() {
+            let missing = match missing.len() {
+                1 => format!("`{first}` is missing"),
+                count => format!("`{first}` and {} more tensors are missing", count - 1),
+            };
+            let message = format!("{message}, and without regard to it {missing}");
+            return Err(Findings(vec![Finding::new(place, message)]));
+        }
+        let tensors = std::mem::take(&mut self.tensors);
+        let renamed = |name: String| renamed.get(&name).cloned().unwrap_or(name);
+        self.tensors = tensors.into_iter().map(|(name, tensor)| (renamed(name), tensor)).collect();
+        self.warn(Finding::new(place, format!("{message}; they are read without regard to it")));
+        Ok(())
+    }
+
     /// Holds the files against the tensors a model needs. Finds every missing name, wrong shape and type that cannot
     /// be read, and every name in the files that is neither expected nor `ignorable`.
     ///
     /// # Errors
-    /// All that was found.
+    /// All that was found, the layers together.
     pub fn check_names<'a>(
         &self,
         expected: impl IntoIterator<Item = (&'a str, &'a [usize])>,
@@ -114,8 +180,9 @@ impl Checkpoint {
             match self.tensors.get(name) {
                 None => findings.push(self.finding(&self.path, name, "missing".into())),
                 Some(tensor) => {
-                    check_tensor(tensor, dims).into_iter().for_each(|problem| {
-                        findings.push(self.finding(tensor.path(), name, problem));
+                    check_tensor(tensor, dims).into_iter().for_each(|(problem, hint)| {
+                        let finding = self.finding(tensor.path(), name, problem);
+                        findings.push(Finding { hint, ..finding });
                     });
                 }
             }
@@ -129,7 +196,18 @@ impl Checkpoint {
                 ));
             }
         }
-        findings.into_result(())
+        findings.grouped(&self.path.display().to_string()).into_result(())
+    }
+
+    /// Warns of tensors whose values are rounded when they are read.
+    pub fn note_doubles(&mut self) {
+        let double = StoredType::Plain(DType::F64);
+        let count = self.tensors.values().filter(|tensor| tensor.info.stored == double).count();
+        if count > 0 {
+            let tensors = if count == 1 { "tensor is" } else { "tensors are" };
+            let message = format!("{count} {tensors} stored as f64, rounded to f32 when read");
+            self.warn(Finding::new(Place::file(self.path.display().to_string()), message));
+        }
     }
 
     /// The tensors by their Hugging Face names.
@@ -147,14 +225,22 @@ impl Checkpoint {
     }
 }
 
-fn check_tensor(tensor: &MappedTensor, dims: &[usize]) -> Vec<String> {
+/// What is wrong with a tensor, and what to do about it.
+fn check_tensor(tensor: &MappedTensor, dims: &[usize]) -> Vec<(String, Option<String>)> {
     let TensorInfo { dims: found, stored } = &tensor.info;
     let mut problems = Vec::new();
     if found != dims {
-        problems.push(format!("expected shape {dims:?}, found {found:?}"));
+        problems.push((format!("expected shape {dims:?}, found {found:?}"), None));
     }
     if !stored.is_readable() {
-        problems.push(format!("expected element type {READABLE}, found {stored}"));
+        let problem = format!("expected element type {READABLE}, found {stored}");
+        let integer_or_float8 = match stored {
+            StoredType::Plain(_) => true,
+            StoredType::Other(name) => name.starts_with("F8") || name.starts_with("F4"),
+            _ => false,
+        };
+        let hint = "the weights are quantized: use the model's original weights, in 16 or 32 bits";
+        problems.push((problem, integer_or_float8.then(|| hint.to_owned())));
     }
     problems
 }
@@ -184,7 +270,8 @@ mod tests {
             lines,
             [
                 "DIR/model.safetensors: `a`: expected shape [3, 2], found [2, 3]",
-                "DIR/model.safetensors: `b`: expected element type f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q8_K, found s32",
+                &format!("DIR/model.safetensors: `b`: expected element type {READABLE}, found s32"),
+                "  hint: the weights are quantized: use the model's original weights, in 16 or 32 bits",
                 "DIR: `c`: missing",
                 "DIR/model.safetensors: `extra`: no parameter of the model has this name",
             ]

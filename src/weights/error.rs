@@ -3,7 +3,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::base::{DType, Findings};
+use crate::base::{DType, FileKind, Findings};
+
+/// What a model path leads to, for errors.
+pub(super) const MODEL: &str = "a Hugging Face folder or a GGUF file";
+
+const FOLDER_HINT: &str = "a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
+                           model.safetensors.index.json with its shards";
 
 /// Why model files could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +34,34 @@ pub enum WeightsError {
         folder: PathBuf,
         /// The file name, or the alternatives.
         file: &'static str,
+    },
+    /// A file is in another format than its reader's.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The reader's format.
+        expected: &'static str,
+        /// What the file seems to be.
+        found: FileKind,
+    },
+    /// A symbolic link leads nowhere, as in a hub's cache whose downloads are incomplete.
+    #[error("{} is a symbolic link to a file that does not exist: {}", path.display(), target.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+        /// What it names.
+        target: PathBuf,
+    },
+    /// A path is not what it is given as, but something else that is recognized.
+    #[error("{}: {problem}", path.display())]
+    Layout {
+        /// The folder or file.
+        path: PathBuf,
+        /// What was found and what was expected.
+        problem: String,
+        /// What to give or do instead.
+        hint: String,
     },
     /// A JSON file does not parse, or lacks a field.
     #[error("malformed JSON in {}", path.display())]
@@ -64,6 +98,32 @@ pub enum WeightsError {
         name: String,
         /// What was found and what was expected.
         problem: String,
+    },
+    /// A tensor holds NaN or an infinity.
+    #[error("{}: tensor `{name}`: expected finite numbers, found {value} at {index:?}", path.display())]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The first such value of the part that was read.
+        value: f32,
+        /// Where it is in the tensor.
+        index: Vec<usize>,
+    },
+    /// A finite value exceeds the element type that it is converted to.
+    #[error("{}: tensor `{name}`: {value} at {index:?} exceeds the range of {dtype}", path.display())]
+    Overflow {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// The first such value of the part that was read.
+        value: f32,
+        /// Where it is in the tensor.
+        index: Vec<usize>,
+        /// The type.
+        dtype: DType,
     },
     /// No file of the checkpoint holds the tensor.
     #[error("no tensor `{name}` in {}", path.display())]
@@ -112,13 +172,24 @@ impl WeightsError {
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Format { found, expected, .. } => match found.hint() {
+                Some(hint) => hint,
+                None if *expected == MODEL => FOLDER_HINT,
+                None => "download or copy the file again",
+            },
+            Self::DanglingLink { .. } => {
+                "the download is incomplete or the target was moved: download the model again, or copy it with links \
+                 followed (`cp -rL`)"
+            }
+            Self::Layout { hint, .. } => return Some(hint.clone()),
+            Self::NotFinite { .. } => {
+                "the file is damaged, or its training diverged: download it again, or use an earlier checkpoint"
+            }
+            Self::Overflow { .. } => "compute in float32 or bfloat16, which have a larger range",
             Self::MissingFile { file, .. } if file.starts_with("adapter_") => {
                 "an adapter folder holds adapter_config.json and adapter_model.safetensors"
             }
-            Self::NotAModel(_) | Self::MissingFile { .. } => {
-                "a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
-                 model.safetensors.index.json with its shards"
-            }
+            Self::NotAModel(_) | Self::MissingFile { .. } => FOLDER_HINT,
             Self::Truncated { .. } => "download or copy the file again",
             Self::Setting { hint, .. } => (*hint)?,
             Self::Unsupported { hint, .. } => hint,

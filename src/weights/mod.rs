@@ -18,6 +18,7 @@ mod gguf;
 mod checkpoint;
 mod fingerprint;
 mod model_files;
+mod names;
 
 mod peft;
 

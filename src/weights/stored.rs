@@ -33,7 +33,7 @@ impl StoredType {
     /// Whether [`Checkpoint::read`](super::Checkpoint::read) can convert it.
     pub fn is_readable(&self) -> bool {
         match self {
-            Self::Plain(dtype) => matches!(dtype, DType::F32 | DType::F16 | DType::BF16),
+            Self::Plain(dtype) => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
             Self::Quantized(_) => true,
             Self::Other(_) => false,
         }
@@ -106,6 +106,11 @@ pub(super) fn encode(values: &[f32], dtype: DType, out: &mut [u8]) {
 pub(super) const PIECE: usize = 1024;
 
 fn decode_plain(dtype: DType, source: &[u8], out: &mut [f32]) {
+    if dtype == DType::F64 {
+        let (doubles, _) = source.as_chunks();
+        out.iter_mut().zip(doubles).for_each(|(out, double)| *out = f64::from_le_bytes(*double) as f32);
+        return;
+    }
     if dtype == DType::F32 {
         out.iter_mut()
             .zip(source.chunks_exact(4))

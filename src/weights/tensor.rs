@@ -1,6 +1,13 @@
 //! One tensor in a mapped file, and any box of it as numbers of the wanted type.
 
-use std::{ops::Range, path::Path, sync::Arc};
+use std::{
+    ops::Range,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use rayon::prelude::*;
 
@@ -51,6 +58,17 @@ impl RowOrder {
             }
         }
     }
+
+    /// What Hugging Face calls row `row` of the file.
+    fn hf_row(self, row: usize) -> usize {
+        match self {
+            Self::Same => row,
+            Self::Interleaved { head_dim } => {
+                let (head, within) = (row / head_dim, row % head_dim);
+                head * head_dim + within % 2 * (head_dim / 2) + within / 2
+            }
+        }
+    }
 }
 
 /// A tensor that lies in a mapped file. Invariant: `bytes` lies inside the mapping and is as long as `info` says.
@@ -87,15 +105,85 @@ impl MappedTensor {
         let runs = Runs::new(&self.info.dims, window, self.rows);
         let source = self.source();
         let width = dtype.bytes();
+        let bad = AtomicUsize::new(usize::MAX);
         out.par_chunks_mut(runs.len * width).with_min_len(GRAIN.div_ceil(runs.len)).enumerate().for_each(
             |(i, out)| {
                 let run = runs.start(i);
                 out.par_chunks_mut(GRAIN * width).enumerate().for_each(|(j, out)| {
                     let start = run + j * GRAIN;
                     convert(&self.info.stored, source, start..start + out.len() / width, dtype, out);
+                    if let Some(at) = first_not_finite(dtype, out) {
+                        bad.fetch_min(start + at, Ordering::Relaxed);
+                    }
                 });
             },
         );
+        match bad.into_inner() {
+            usize::MAX => Ok(()),
+            element => Err(self.not_finite(name, element, dtype)),
+        }
+    }
+
+    /// Why an element, counted in the file's order, is not finite as `dtype`.
+    fn not_finite(&self, name: &str, element: usize, dtype: DType) -> WeightsError {
+        let mut decoded = [0.0];
+        self.info.stored.decode(self.source(), element..element + 1, &mut decoded);
+        let [value] = decoded;
+        let mut rest = element;
+        let mut index = vec![0; self.info.dims.len()];
+        for (d, &dim) in self.info.dims.iter().enumerate().rev() {
+            (index[d], rest) = (rest % dim, rest / dim);
+        }
+        if let Some(row) = index.first_mut() {
+            *row = self.rows.hf_row(*row);
+        }
+        let (path, name) = (self.path().to_owned(), name.to_owned());
+        if value.is_finite() {
+            WeightsError::Overflow { path, name, value, index, dtype }
+        } else {
+            WeightsError::NotFinite { path, name, value, index }
+        }
+    }
+
+    /// Whether both tensors have the same sizes and values, numbers of different types by their value as float32.
+    /// `false` if one cannot be read.
+    pub fn same_values(&self, other: &Self) -> bool {
+        let readable = self.info.stored.is_readable() && other.info.stored.is_readable();
+        if !readable || self.info.dims != other.info.dims {
+            return false;
+        }
+        let alike = self.info.stored == other.info.stored && self.rows == other.rows;
+        if alike && self.source() == other.source() {
+            return true;
+        }
+        if self.rows != RowOrder::Same || other.rows != RowOrder::Same {
+            return false;
+        }
+        let elements = self.info.elements().unwrap_or(0);
+        (0..elements.div_ceil(PIECE)).into_par_iter().with_min_len(GRAIN / PIECE).all(|piece| {
+            let range = piece * PIECE..((piece + 1) * PIECE).min(elements);
+            let [mut ours, mut theirs] = [[0.0; PIECE]; 2];
+            let [ours, theirs] = [&mut ours[..range.len()], &mut theirs[..range.len()]];
+            self.info.stored.decode(self.source(), range.clone(), ours);
+            other.info.stored.decode(other.source(), range, theirs);
+            ours == theirs
+        })
+    }
+
+    /// Whether the tensor can be read as `dtype`.
+    pub fn check_types(&self, name: &str, dtype: DType) -> Result<(), WeightsError> {
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            return Err(WeightsError::TargetType(dtype));
+        }
+        let TensorInfo { stored, .. } = &self.info;
+        if !stored.is_readable() {
+            let problem = format!("expected element type {READABLE}, found {stored}");
+            return Err(WeightsError::Tensor {
+                path: self.path().to_owned(),
+                name: name.to_owned(),
+                problem,
+            });
+        }
         Ok(())
     }
 
@@ -109,13 +197,8 @@ impl MappedTensor {
         let wrong = |problem| {
             Err(WeightsError::Tensor { path: self.path().to_owned(), name: name.to_owned(), problem })
         };
-        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
-            return Err(WeightsError::TargetType(dtype));
-        }
-        let TensorInfo { dims, stored } = &self.info;
-        if !stored.is_readable() {
-            return wrong(format!("expected element type {READABLE}, found {stored}"));
-        }
+        self.check_types(name, dtype)?;
+        let dims = &self.info.dims;
         let inside = |(range, &dim): (&Range<usize>, &usize)| range.start <= range.end && range.end <= dim;
         if window.len() != dims.len() || !window.iter().zip(dims).all(inside) {
             return wrong(format!("expected a window inside {dims:?}, found {window:?}"));
@@ -184,6 +267,29 @@ fn convert(stored: &StoredType, source: &[u8], range: Range<usize>, dtype: DType
         let values = &mut values[..out.len() / width];
         stored.decode(source, start..start + values.len(), values);
         encode(values, dtype, out);
+    }
+}
+
+/// The first element of little-endian `bytes` that is NaN or infinite: its exponent has all bits set.
+fn first_not_finite(dtype: DType, bytes: &[u8]) -> Option<usize> {
+    let half = |limit: u16| {
+        let (halves, _) = bytes.as_chunks();
+        let magnitude = |half: &[u8; 2]| u16::from_le_bytes(*half) & 0x7fff;
+        // Without an early exit the maximum is computed in vectors.
+        let largest = halves.iter().map(magnitude).max();
+        largest.filter(|&largest| largest >= limit)?;
+        halves.iter().position(|half| magnitude(half) >= limit)
+    };
+    match dtype {
+        DType::F16 => half(0x7c00),
+        DType::BF16 => half(0x7f80),
+        _ => {
+            let (words, _) = bytes.as_chunks();
+            let magnitude = |word: &[u8; 4]| u32::from_le_bytes(*word) & 0x7fff_ffff;
+            let largest = words.iter().map(magnitude).max();
+            largest.filter(|&largest| largest >= 0x7f80_0000)?;
+            words.iter().position(|word| magnitude(word) >= 0x7f80_0000)
+        }
     }
 }
 
@@ -261,6 +367,83 @@ mod tests {
         );
         check(&[0..2, 1..3], DType::F16, 9, "tensor `w`: expected a buffer of 8 bytes, found 9");
         check(&[0..2, 1..3], DType::S32, 16, "weights cannot be read as s32: expected f32, bf16 or f16");
+    }
+
+    fn of_values(dims: &[usize], values: &[f32], rows: RowOrder) -> MappedTensor {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        values.iter().for_each(|value| file.write_all(&value.to_le_bytes()).unwrap());
+        file.flush().unwrap();
+        MappedTensor {
+            info: TensorInfo { dims: dims.to_vec(), stored: StoredType::Plain(DType::F32) },
+            file: Arc::new(Mapping::open(file.path()).unwrap()),
+            bytes: 0..4 * values.len(),
+            rows,
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_finite_is_named() {
+        let check = |at: usize, value: f32, rows, dtype: DType, expect: &str| {
+            let mut values = [1.0; 12];
+            values[at] = value;
+            let tensor = of_values(&[4, 3], &values, rows);
+            let error = tensor.read("w", &[0..4, 0..3], dtype, &mut vec![0; 12 * dtype.bytes()]).unwrap_err();
+            let error = error.to_string();
+            assert_eq!(
+                error.strip_prefix(&format!("{}: tensor `w`: ", tensor.path().display())),
+                Some(expect)
+            );
+        };
+        let same = RowOrder::Same;
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            check(7, f32::NAN, same, dtype, "expected finite numbers, found NaN at [2, 1]");
+            check(11, f32::NEG_INFINITY, same, dtype, "expected finite numbers, found -inf at [3, 2]");
+        }
+        check(3, 7e4, same, DType::F16, "70000 at [1, 0] exceeds the range of f16");
+        check(
+            0,
+            f32::MAX,
+            same,
+            DType::BF16,
+            "340282350000000000000000000000000000000 at [0, 0] exceeds the range of bf16",
+        );
+        let interleaved = RowOrder::Interleaved { head_dim: 4 };
+        check(3, f32::INFINITY, interleaved, DType::F32, "expected finite numbers, found inf at [2, 0]");
+        let tensor = of_values(&[2, 2], &[f32::NAN, 1.0, 65504.0, -65504.0], same);
+        tensor.read("w", &[1..2, 0..2], DType::F16, &mut [0; 4]).unwrap();
+    }
+
+    #[test]
+    fn values_are_compared_across_types() {
+        let wide = of_values(&[2], &[1.0, -0.5], RowOrder::Same);
+        let other = of_values(&[2], &[1.0, 0.5], RowOrder::Same);
+        assert!(wide.same_values(&wide) && !wide.same_values(&other));
+        assert!(!wide.same_values(&of_values(&[1, 2], &[1.0, -0.5], RowOrder::Same)));
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[0x00, 0x3c, 0x00, 0xb8]).unwrap();
+        let half = MappedTensor {
+            info: TensorInfo { dims: vec![2], stored: StoredType::Plain(DType::F16) },
+            file: Arc::new(Mapping::open(file.path()).unwrap()),
+            bytes: 0..4,
+            rows: RowOrder::Same,
+        };
+        assert!(wide.same_values(&half) && !other.same_values(&half));
+    }
+
+    #[test]
+    fn doubles_are_read() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        [0.1_f64, -2.0, 1e300].iter().for_each(|value| file.write_all(&value.to_le_bytes()).unwrap());
+        let tensor = MappedTensor {
+            info: TensorInfo { dims: vec![3], stored: StoredType::Plain(DType::F64) },
+            file: Arc::new(Mapping::open(file.path()).unwrap()),
+            bytes: 0..24,
+            rows: RowOrder::Same,
+        };
+        assert_eq!(read(&tensor, slice::from_ref(&(0..2)), DType::F32), [f64::from(0.1_f32), -2.0]);
+        let error =
+            tensor.read("w", slice::from_ref(&(2..3)), DType::F32, &mut [0; 4]).unwrap_err().to_string();
+        assert!(error.ends_with("`w`: expected finite numbers, found inf at [2]"), "{error}");
     }
 
     #[test]

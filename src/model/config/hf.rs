@@ -59,6 +59,19 @@ impl Config {
     }
 }
 
+impl Config {
+    /// What [`Config::from_hf`] assumes in place of fields that are missing and on which the mathematics depends.
+    pub fn assumptions(value: &Value, file: &str) -> Vec<Finding> {
+        let assumed = hf_rope::assumed_theta(value).map(|theta| {
+            let place = Place::file(file).at("rope_theta");
+            let message = format!("missing, {theta} is assumed, as for the first Llama models");
+            Finding::new(place, message)
+                .with_hint("Llama 3 models have 500000: copy config.json from the original model")
+        });
+        assumed.into_iter().collect()
+    }
+}
+
 /// Far beyond any model, and small enough that bytes of all tensors together can be counted.
 const MOST_PARAMETERS: u128 = 1 << 50;
 

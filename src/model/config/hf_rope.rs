@@ -35,6 +35,13 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<Rope> {
     }
 }
 
+/// The base that is assumed, if none of its three places has one.
+pub(super) fn assumed_theta(config: &Value) -> Option<f64> {
+    let tables = [Some(config), config.get("rope_scaling"), config.get("rope_parameters")];
+    let is_there = |table: &Value| table.get("rope_theta").is_some_and(|theta| !theta.is_null());
+    (!tables.into_iter().flatten().any(is_there)).then_some(FIRST_THETA)
+}
+
 /// The base of the frequencies, which may stand in three places.
 fn read_theta(fields: &mut Fields<'_>) -> Option<f64> {
     let mut agreed =
@@ -211,6 +218,16 @@ mod tests {
         check(json!({"rope_scaling": null, "rope_parameters": {}}), plain.clone());
         check(json!({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 1.0}}), plain);
         check(json!({"rope_theta": 100000, "rope_scaling": null}), Rope::Default { theta: 1e5 });
+    }
+
+    #[test]
+    fn a_base_is_assumed_where_no_place_has_one() {
+        let check = |config: Value, expect| assert_eq!(assumed_theta(&config), expect);
+        check(json!({}), Some(10_000.0));
+        check(json!({"rope_theta": null, "rope_scaling": null, "rope_parameters": {}}), Some(10_000.0));
+        check(json!({"rope_theta": 1e4}), None);
+        check(json!({"rope_parameters": {"rope_theta": 5e5}}), None);
+        check(json!({"rope_scaling": {"rope_theta": 5e5}}), None);
     }
 
     #[test]

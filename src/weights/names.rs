@@ -1,0 +1,122 @@
+//! Tensor names that differ from the expected ones by what stands before them: a wrapper of the model was saved, or only
+//! a part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What stands before the names of a file, in place of what is expected there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prefix {
+    pub found: String,
+    pub expected: String,
+    /// The file's name to the expected one.
+    pub renamed: BTreeMap<String, String>,
+}
+
+/// How names of a file become the `expected` ones, if they do so by another prefix. `None` if some are there already,
+/// or no prefix gives any.
+pub(super) fn find_prefix<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    expected: &BTreeSet<&str>,
+) -> Option<Prefix> {
+    // The names inside the layers are like no others.
+    let (anchor, first) = expected.iter().find_map(|name| {
+        let (first, rest) = name.split_once('.')?;
+        rest.split('.').any(is_number).then_some((rest, first))
+    })?;
+    let inner = format!("{first}.");
+    if names.clone().any(|name| name == format!("{inner}{anchor}")) {
+        return None;
+    }
+    let found =
+        names.clone().find_map(|name| name.strip_suffix(anchor).filter(|before| is_prefix(before)))?;
+    let outer = found.strip_suffix(&inner).filter(|outer| is_prefix(outer));
+    // What is beside the layers' part, such as the head, may have any of the prefixes before it.
+    let outside: Vec<&str> = expected.iter().copied().filter(|name| !name.starts_with(&inner)).collect();
+    let renamed = names.filter_map(|name| {
+        let inside = name.strip_prefix(found).map(|rest| format!("{inner}{rest}"));
+        let beside = outer.and_then(|outer| name.strip_prefix(outer)).map(str::to_owned);
+        let end = || outside.iter().find(|end| ends_with(name, end));
+        let known = |new: &String| expected.contains(new.as_str());
+        let new = inside
+            .clone()
+            .filter(known)
+            .or(beside.filter(known))
+            .or_else(|| end().map(|end| end.to_string()));
+        // A name of the same part that the model does not have is reported by its own name there.
+        Some((name.to_owned(), new.or(inside)?))
+    });
+    let renamed: BTreeMap<String, String> = renamed.filter(|(old, new)| old != new).collect();
+    let targets: BTreeSet<&String> = renamed.values().collect();
+    (targets.len() == renamed.len()).then(|| match outer {
+        // Only a wrapper stands before the whole names.
+        Some(outer) if !outer.is_empty() => {
+            Prefix { found: outer.to_owned(), expected: String::new(), renamed: renamed.clone() }
+        }
+        _ => Prefix { found: found.to_owned(), expected: inner.clone(), renamed: renamed.clone() },
+    })
+}
+
+/// Whether `name` is `end` or ends in a dot and `end`.
+fn ends_with(name: &str, end: &str) -> bool {
+    name.strip_suffix(end).is_some_and(is_prefix)
+}
+
+fn is_prefix(before: &str) -> bool {
+    before.is_empty() || before.ends_with('.')
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: [&str; 4] = [
+        "model.embed_tokens.weight",
+        "model.layers.0.mlp.up_proj.weight",
+        "model.norm.weight",
+        "lm_head.weight",
+    ];
+
+    /// `expect` has what is found before the names and what is expected; the names must be the expected ones.
+    #[track_caller]
+    fn check(names: [&str; 4], expect: Option<(&str, &str)>) {
+        let found = find_prefix(names.iter().copied(), &EXPECTED.into());
+        assert_eq!(found.as_ref().map(|found| (found.found.as_str(), found.expected.as_str())), expect);
+        let renamed = names.map(|name| match &found {
+            Some(found) => found.renamed.get(name).map_or(name, String::as_str),
+            None => name,
+        });
+        if found.is_some() {
+            assert_eq!(renamed, EXPECTED);
+        }
+    }
+
+    #[test]
+    fn wrappers_and_parts_are_recognized() {
+        check(EXPECTED, None);
+        for wrapper in
+            ["_orig_mod.", "module.", "base_model.model.", "language_model.", "module._orig_mod.", "model."]
+        {
+            let names = EXPECTED.map(|name| format!("{wrapper}{name}"));
+            check(names.each_ref().map(String::as_str), Some((wrapper, "")));
+        }
+        let part = EXPECTED.map(|name| name.trim_start_matches("model."));
+        check(part, Some(("", "model.")));
+        let nested = EXPECTED.map(|name| name.replacen("model.", "model.language_model.", 1));
+        check(nested.each_ref().map(String::as_str), Some(("model.language_model.", "model.")));
+        let mixed = EXPECTED.map(|name| name.replacen("model.", "transformer.", 1));
+        check(mixed.each_ref().map(String::as_str), Some(("transformer.", "model.")));
+    }
+
+    #[test]
+    fn names_of_another_kind_are_left() {
+        check(["a", "b.c", "xlayers.0.mlp.up_proj.weight", "lm_head.weight"], None);
+        check(
+            ["a.layers.0.mlp.up_proj.weight", "x.norm.weight", "a.lm_head.weight", "b.lm_head.weight"],
+            None,
+        );
+    }
+}

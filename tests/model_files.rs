@@ -1,0 +1,216 @@
+//! What a model's files leave open or contradict, and the values that transformers 5.24 computes from them.
+
+use std::collections::BTreeMap;
+
+use hloom::{
+    base::{ArrayShape, DType, Literal},
+    train::Model,
+};
+use serde_json::json;
+
+use crate::support::world::{TRAIN, World};
+
+const EMBED: &str = "model.embed_tokens.weight";
+const HEAD: &str = "lm_head.weight";
+const WEIGHTS: &str = "model/model.safetensors";
+
+type Tensors = BTreeMap<String, Literal>;
+
+fn with(tensors: impl FnOnce(&mut Tensors), tied: bool) -> World {
+    let world = World::new();
+    world.change_tensors(WEIGHTS, tensors);
+    world.change_json("model/config.json", |config| config["tie_word_embeddings"] = json!(tied));
+    world
+}
+
+/// What opening the model gives: whether it is tied, and what it warns of.
+#[track_caller]
+fn opened(world: &World) -> (bool, Vec<String>) {
+    let model = Model::open(&world.path("model")).unwrap();
+    let folder = format!("{}/", world.path(".").display()).replace("/./", "/");
+    let text = |finding: &hloom::base::Finding| finding.to_string().replace(&folder, "");
+    (model.config.tie_word_embeddings, model.warnings.iter().map(text).collect())
+}
+
+fn as_type(literal: &Literal, dtype: DType) -> Literal {
+    Literal::from_f64s(ArrayShape::new(dtype, literal.shape().dims.clone()), literal.to_f64s())
+}
+
+/// Which head is used, as transformers decides it.
+#[test]
+fn a_head_is_tied_where_the_files_agree_with_the_config() {
+    let check = |tensors: fn(&mut Tensors), tied, expect: (bool, &[&str])| {
+        let (found, warnings) = opened(&with(tensors, tied));
+        assert_eq!(
+            (found, warnings.iter().map(String::as_str).collect::<Vec<_>>()),
+            (expect.0, expect.1.to_vec())
+        );
+    };
+    let differs = "model: `lm_head.weight`: differs from `model.embed_tokens.weight`, though `tie_word_embeddings` is \
+                   true: it is used as a head of its own\n  \
+                   hint: set `tie_word_embeddings` to false in config.json, or remove the tensor if it is not meant";
+    check(|_| {}, false, (false, &[]));
+    check(|_| {}, true, (false, &[differs]));
+    let copied = |tensors: &mut Tensors| drop(tensors.insert(HEAD.into(), tensors[EMBED].clone()));
+    check(copied, true, (true, &[]));
+    check(copied, false, (false, &[]));
+    check(|tensors| drop(tensors.remove(HEAD)), true, (true, &[]));
+    check(
+        |tensors| drop(tensors.remove(EMBED)),
+        true,
+        (
+            true,
+            &["model: `lm_head.weight`: used for `model.embed_tokens.weight` too, which the files lack: \
+               `tie_word_embeddings` is true"],
+        ),
+    );
+    // The head in float16: another head, unless float16 holds the embedding exactly.
+    let rounded = |tensors: &mut Tensors| {
+        tensors.insert(HEAD.into(), as_type(&tensors[EMBED], DType::F16));
+    };
+    check(rounded, true, (false, &[differs]));
+    let exact = |tensors: &mut Tensors| {
+        tensors.insert(HEAD.into(), as_type(&tensors[EMBED], DType::F16));
+        tensors.insert(EMBED.into(), as_type(&tensors[HEAD], DType::F32));
+    };
+    check(exact, true, (true, &[]));
+}
+
+#[test]
+fn tied_weights_of_which_none_fits_are_refused() {
+    let check = |tensors: fn(&mut Tensors), tied, expect: &str| with(tensors, tied).refuses(TRAIN, expect);
+    check(|tensors| drop(tensors.remove(HEAD)), false, "error: model: `lm_head.weight`: missing\n");
+    check(
+        |tensors| {
+            tensors.remove(HEAD);
+            tensors.remove(EMBED);
+        },
+        true,
+        "error: model: `model.embed_tokens.weight`: missing\n",
+    );
+    check(
+        |tensors| drop(tensors.insert(HEAD.into(), Literal::f32s([2, 64], &[0.0; 128]))),
+        true,
+        "error: model/model.safetensors: `lm_head.weight`: expected shape [256, 64], found [2, 64]\n",
+    );
+}
+
+#[test]
+fn a_warning_of_the_files_is_printed() {
+    let world = with(|_| {}, true);
+    let ran = world.hloom(TRAIN);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.starts_with("warning: model: `lm_head.weight`: differs from"), "{}", ran.err);
+}
+
+#[test]
+fn prefixes_of_wrappers_are_left_out() {
+    let check = |rename: &dyn Fn(&str) -> String, expect: &str| {
+        let world = with(
+            |tensors| {
+                *tensors = std::mem::take(tensors).into_iter().map(|(name, t)| (rename(&name), t)).collect()
+            },
+            false,
+        );
+        let expect = format!("model: the tensor names {expect}; they are read without regard to it");
+        assert_eq!(opened(&world), (false, vec![expect]));
+    };
+    for prefix in ["_orig_mod.", "module.", "base_model.model.", "language_model.", "model."] {
+        check(
+            &|name| format!("{prefix}{name}"),
+            &format!("have the prefix `{prefix}`, which a Llama's do not have"),
+        );
+    }
+    check(&|name| name.trim_start_matches("model.").to_owned(), "lack the prefix `model.`");
+    check(
+        &|name| name.replacen("model.", "model.language_model.", 1),
+        "have the prefix `model.language_model.`, expected `model.`",
+    );
+}
+
+#[test]
+fn a_prefix_that_is_not_the_only_difference_is_one_line() {
+    let world = with(
+        |tensors| {
+            tensors.remove("model.norm.weight");
+            *tensors = std::mem::take(tensors)
+                .into_iter()
+                .map(|(name, t)| (format!("_orig_mod.{name}"), t))
+                .collect();
+        },
+        false,
+    );
+    world.refuses(
+        TRAIN,
+        "error: model: the tensor names have the prefix `_orig_mod.`, which a Llama's do not have, and without regard to \
+         it `model.norm.weight` is missing\n",
+    );
+}
+
+#[test]
+fn layers_with_the_same_problem_are_one_line() {
+    let world = with(
+        |tensors| {
+            for layer in 0..2 {
+                let name = |module: &str| format!("model.layers.{layer}.{module}.weight");
+                tensors.remove(&name("mlp.up_proj"));
+                tensors.insert(name("input_layernorm"), Literal::f32s([2], &[1.0; 2]));
+                tensors.insert(name("self_attn.q_norm"), Literal::f32s([2], &[1.0; 2]));
+                let down = as_type(&tensors[&name("mlp.down_proj")], DType::S8);
+                tensors.insert(name("mlp.down_proj"), down);
+            }
+        },
+        false,
+    );
+    let ran = world.hloom(TRAIN);
+    assert_eq!(ran.code, Some(2));
+    let lines: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(lines.len(), 5, "{}", ran.err);
+    for (line, expect) in lines.iter().zip([
+        "error: model/model.safetensors: `model.layers.{0,1}.input_layernorm.weight`: expected shape [64], found [2]",
+        "error: model: `model.layers.{0,1}.mlp.up_proj.weight`: missing",
+        "error: model/model.safetensors: `model.layers.{0,1}.mlp.down_proj.weight`: expected element type ",
+        "  hint: the weights are quantized: use the model's original weights, in 16 or 32 bits",
+        "error: model/model.safetensors: `model.layers.{0,1}.self_attn.q_norm.weight`: no parameter of the model has \
+         this name",
+    ]) {
+        assert!(line.starts_with(expect), "{line}");
+    }
+}
+
+#[test]
+fn values_that_are_not_finite_are_named_when_they_are_loaded() {
+    let check = |at: usize, value: f32, expect: &str| {
+        let world = with(
+            |tensors| {
+                let name = "model.layers.1.mlp.up_proj.weight";
+                tensors.get_mut(name).unwrap().bytes_mut()[4 * at..4 * at + 4]
+                    .copy_from_slice(&value.to_le_bytes());
+            },
+            false,
+        );
+        let ran = world.hloom(TRAIN);
+        let tensor = "error: model/model.safetensors: tensor `model.layers.1.mlp.up_proj.weight`: ";
+        assert_eq!((ran.code, ran.err), (Some(2), format!("{tensor}{expect}")));
+    };
+    let hint = "\n\nhint: the file is damaged, or its training diverged: download it again, or use an earlier checkpoint\n";
+    check(65, f32::NAN, &format!("expected finite numbers, found NaN at [1, 1]{hint}"));
+    check(0, f32::INFINITY, &format!("expected finite numbers, found inf at [0, 0]{hint}"));
+}
+
+#[test]
+fn doubles_are_read_with_a_warning() {
+    let world =
+        with(|tensors| tensors.values_mut().for_each(|tensor| *tensor = as_type(tensor, DType::F64)), false);
+    let expect = "model: 21 tensors are stored as f64, rounded to f32 when read";
+    assert_eq!(opened(&world), (false, vec![expect.to_owned()]));
+}
+
+#[test]
+fn a_base_that_is_assumed_is_said() {
+    let world = World::new();
+    world.change_json("model/config.json", |config| config["rope_parameters"] = json!(null));
+    let expect = "model/config.json: `rope_theta`: missing, 10000 is assumed, as for the first Llama models\n  \
+                  hint: Llama 3 models have 500000: copy config.json from the original model";
+    assert_eq!(opened(&world), (false, vec![expect.to_owned()]));
+}
