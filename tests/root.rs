@@ -19,4 +19,5 @@ mod templates;
 mod tidy;
 mod tokenizers;
 mod training;
+mod wrong_files;
 mod xla_parser;

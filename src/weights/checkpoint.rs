@@ -29,13 +29,14 @@ impl Checkpoint {
     /// If a file is missing or cut short, or any header contradicts itself. No tensor is read.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let tensors = if path.is_dir() {
-            folder::open(path)?
+            let folder::Opened { tensors, warnings } = folder::open(path)?;
+            return Ok(Self { warnings, ..Self::new(path, tensors) });
         } else if Gguf::is_at(path)? {
             Gguf::open(path)?.tensors()?
         } else if path.extension().is_some_and(|extension| extension == "safetensors") {
             safetensors::open(path)?
         } else {
-            return Err(WeightsError::NotAModel(path.to_owned()));
+            return Err(WeightsError::not_a_model(path)?);
         };
         Ok(Self::new(path, tensors))
     }

@@ -24,9 +24,6 @@ pub enum WeightsError {
         /// Its answer.
         source: io::Error,
     },
-    /// The path is neither kind of model.
-    #[error("expected a Hugging Face folder or a GGUF file, found neither: {}", .0.display())]
-    NotAModel(PathBuf),
     /// A folder lacks a file that it must hold.
     #[error("no {file} in folder: {}", folder.display())]
     MissingFile {
@@ -164,6 +161,16 @@ pub enum WeightsError {
 }
 
 impl WeightsError {
+    /// The error for a file that is no model.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn not_a_model(path: &Path) -> Result<Self, Self> {
+        let read = |source| Self::Io { action: "read", path: path.to_owned(), source };
+        let found = FileKind::of_file(path).map_err(read)?;
+        Ok(Self::Format { path: path.to_owned(), expected: MODEL, found })
+    }
+
     /// A file that could not be written.
     pub(super) fn write(path: &Path, source: io::Error) -> Self {
         Self::Io { action: "write", path: path.to_owned(), source }
@@ -189,7 +196,7 @@ impl WeightsError {
             Self::MissingFile { file, .. } if file.starts_with("adapter_") => {
                 "an adapter folder holds adapter_config.json and adapter_model.safetensors"
             }
-            Self::NotAModel(_) | Self::MissingFile { .. } => FOLDER_HINT,
+            Self::MissingFile { .. } => FOLDER_HINT,
             Self::Truncated { .. } => "download or copy the file again",
             Self::Setting { hint, .. } => (*hint)?,
             Self::Unsupported { hint, .. } => hint,

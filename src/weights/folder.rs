@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Component, Path, PathBuf},
+    path::{Component, Path},
 };
 
 use serde::Deserialize;
 
-use super::{WeightsError, json::read_json, safetensors, tensor::MappedTensor};
+use super::{WeightsError, json::read_json, layout, safetensors, tensor::MappedTensor};
 use crate::base::{Finding, Findings, Place};
 
 const SINGLE: &str = "model.safetensors";
@@ -15,38 +15,59 @@ const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Deserialize)]
 struct Index {
+    #[serde(default)]
+    metadata: Option<IndexMetadata>,
     /// Tensor name to the file that holds it.
     weight_map: BTreeMap<String, String>,
 }
 
-/// Maps every tensor of the folder.
-pub(super) fn open(folder: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
-    let single = folder.join(SINGLE);
-    if single.exists() {
-        return safetensors::open(&single);
-    }
-    let index = folder.join(INDEX);
-    if index.exists() {
-        return open_shards(folder, &index);
-    }
-    Err(WeightsError::MissingFile {
-        folder: folder.to_owned(),
-        file: "model.safetensors or model.safetensors.index.json",
-    })
+#[derive(Deserialize)]
+struct IndexMetadata {
+    /// Bytes of all tensors; older tools write it as a float.
+    #[serde(default)]
+    total_size: Option<f64>,
 }
 
-fn open_shards(folder: &Path, index: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
-    let Index { weight_map } = read_json(index)?;
+/// The tensors of a folder, and what its files leave open.
+pub(super) struct Opened {
+    pub tensors: BTreeMap<String, MappedTensor>,
+    pub warnings: Vec<Finding>,
+}
+
+/// Maps every tensor of the folder: of model.safetensors, or else of the shards of an index, as transformers does it.
+pub(super) fn open(folder: &Path) -> Result<Opened, WeightsError> {
+    match (layout::find(folder, SINGLE)?, layout::find(folder, INDEX)?) {
+        (Some(single), index) => {
+            let place = Place::file(single.display().to_string());
+            let unused = index.map(|_| {
+                Finding::new(
+                    place,
+                    format!("used for the weights; {INDEX} beside it and its shards are not read"),
+                )
+                .with_hint("remove the one of them that is not meant")
+            });
+            Ok(Opened { tensors: safetensors::open(&single)?, warnings: unused.into_iter().collect() })
+        }
+        (None, Some(index)) => open_shards(folder, &index),
+        (None, None) => Err(layout::missing(folder, "model.safetensors or model.safetensors.index.json")),
+    }
+}
+
+fn open_shards(folder: &Path, index: &Path) -> Result<Opened, WeightsError> {
+    let Index { metadata, weight_map } = read_json(index)?;
     let place = Place::file(index.display().to_string());
     let mut findings = Findings::default();
     let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
     let mut absent = BTreeSet::new();
     for shard in weight_map.values().collect::<BTreeSet<_>>() {
-        let Some(path) = shard_path(folder, shard).filter(|path| path.is_file()) else {
-            findings.push(
-                Finding::new(place.clone(), format!("the folder has no such shard: {shard}"))
-                    .with_hint("download the shard, or remove what the index names beyond the model"),
-            );
+        let found = if is_inside(shard) { layout::find(folder, shard)? } else { None };
+        let Some(path) = found else {
+            let hint = match layout::subfolder_with(folder, shard) {
+                Some(subfolder) => format!("it is in the folder {subfolder}: move it beside the index"),
+                None => "download the shard, or remove what the index names beyond the model".to_owned(),
+            };
+            let finding = Finding::new(place.clone(), format!("the folder has no such shard: {shard}"));
+            findings.push(finding.with_hint(hint));
             absent.insert(shard);
             continue;
         };
@@ -63,22 +84,31 @@ fn open_shards(folder: &Path, index: &Path) -> Result<BTreeMap<String, MappedTen
         }
     }
     for (name, shard) in weight_map.iter().filter(|(_, shard)| !absent.contains(shard)) {
-        let found = tensors.get(name).and_then(|tensor| tensor.path().file_name());
-        if found.is_none_or(|file| file != shard.as_str()) {
+        let found = tensors.get(name).map(|tensor| tensor.path());
+        if found.is_none_or(|path| path != folder.join(shard)) {
             findings.push(Finding::new(
                 place.clone().at(name),
                 format!("not in the shard the index names: {shard}"),
             ));
         }
     }
-    findings.into_result(tensors).map_err(WeightsError::from)
+    let tensors = findings.grouped(&index.display().to_string()).into_result(tensors)?;
+    let found: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
+    let total = metadata.and_then(|metadata| metadata.total_size);
+    let differs = total.filter(|&total| total != found as f64).map(|total| {
+        Finding::new(
+            place.at("total_size"),
+            format!("is {total}, but the shards hold {found} bytes of tensors"),
+        )
+        .with_hint("the index and the shards may be of different versions of the model")
+    });
+    Ok(Opened { tensors, warnings: differs.into_iter().collect() })
 }
 
-/// The shard inside the folder; an index may not lead out of it.
-fn shard_path(folder: &Path, shard: &str) -> Option<PathBuf> {
-    let path = Path::new(shard);
-    let plain = matches!(path.components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
-    plain.then(|| folder.join(path))
+/// Whether a name leads to a file inside the folder; an index may not lead out of it.
+fn is_inside(shard: &str) -> bool {
+    let mut parts = Path::new(shard).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
@@ -100,7 +130,7 @@ mod tests {
         shard(folder.path(), "3.safetensors", &["d"]);
         fs::write(folder.path().join(INDEX), format!("\u{feff}{{\"weight_map\": {index}}}")).unwrap();
         match open(folder.path()) {
-            Ok(tensors) => assert_eq!(tensors.keys().collect::<Vec<_>>(), expect),
+            Ok(opened) => assert_eq!(opened.tensors.keys().collect::<Vec<_>>(), expect),
             Err(error) => {
                 let text = error.to_string().replace(&format!("{}/", folder.path().display()), "");
                 assert_eq!(text.lines().collect::<Vec<_>>(), expect);
@@ -137,9 +167,39 @@ mod tests {
     #[test]
     fn a_folder_without_weights_says_what_it_should_hold() {
         let folder = tempfile::tempdir().unwrap();
-        let error = open(folder.path()).unwrap_err();
+        let error = open(folder.path()).err().unwrap();
         let expect = "no model.safetensors or model.safetensors.index.json in folder: ";
         assert_eq!(error.to_string(), format!("{expect}{}", folder.path().display()));
         assert!(error.hint().unwrap().contains("config.json"));
+    }
+
+    #[test]
+    fn what_the_files_leave_open_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |index: &str| fs::write(folder.path().join(INDEX), index).unwrap();
+        let warnings = || {
+            let texts =
+                open(folder.path()).ok().unwrap().warnings.into_iter().map(|warning| warning.to_string());
+            texts.collect::<String>().replace(&format!("{}/", folder.path().display()), "")
+        };
+        fs::create_dir(folder.path().join("inner")).unwrap();
+        shard(folder.path(), "inner/1.safetensors", &["a", "b"]);
+        let map = r#""weight_map": {"a": "inner/1.safetensors", "b": "inner/1.safetensors"}"#;
+        write(&format!("{{{map}}}"));
+        assert_eq!(warnings(), "");
+        write(&format!(r#"{{"metadata": {{"total_size": 8.0}}, {map}}}"#));
+        assert_eq!(warnings(), "");
+        write(&format!(r#"{{"metadata": {{"total_size": 12}}, {map}}}"#));
+        assert_eq!(
+            warnings(),
+            "model.safetensors.index.json: `total_size`: is 12, but the shards hold 8 bytes of tensors\n  \
+             hint: the index and the shards may be of different versions of the model"
+        );
+        shard(folder.path(), SINGLE, &["a", "b"]);
+        assert_eq!(
+            warnings(),
+            "model.safetensors: used for the weights; model.safetensors.index.json beside it and its shards are not \
+             read\n  hint: remove the one of them that is not meant"
+        );
     }
 }

@@ -14,6 +14,7 @@ mod safetensors;
 
 mod folder;
 mod gguf;
+mod layout;
 
 mod checkpoint;
 mod fingerprint;

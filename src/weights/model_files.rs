@@ -6,6 +6,7 @@ use super::{
     Checkpoint, WeightsError,
     gguf::Gguf,
     json::{read_json, read_text},
+    layout::{find, require},
 };
 
 const CONFIG: &str = "config.json";
@@ -41,7 +42,7 @@ impl ModelFiles {
         } else if Gguf::is_at(path)? {
             Source::Gguf(Gguf::open(path)?)
         } else {
-            return Err(WeightsError::NotAModel(path.to_owned()));
+            return Err(WeightsError::not_a_model(path)?);
         };
         Ok(Self { path: path.to_owned(), source })
     }
@@ -68,7 +69,7 @@ impl ModelFiles {
     /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
     pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
         match &self.source {
-            Source::Folder => read_text(&require(&self.path, TOKENIZER)?),
+            Source::Folder => read_text(&require(&self.path, TOKENIZER)?, "JSON"),
             Source::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
         }
     }
@@ -79,10 +80,10 @@ impl ModelFiles {
     /// If the file is malformed.
     pub fn tokenizer_config(&self) -> Result<Value, WeightsError> {
         match &self.source {
-            Source::Folder => {
-                let path = self.path.join(TOKENIZER_CONFIG);
-                if path.exists() { read_json(&path) } else { Ok(Value::Object(Default::default())) }
-            }
+            Source::Folder => match find(&self.path, TOKENIZER_CONFIG)? {
+                Some(path) => read_json(&path),
+                None => Ok(Value::Object(Default::default())),
+            },
             Source::Gguf(gguf) => gguf.tokenizer_config(),
         }
     }
@@ -93,9 +94,8 @@ impl ModelFiles {
     /// # Errors
     /// If a file cannot be read, or holds something else under that name.
     pub fn chat_template(&self) -> Result<Option<String>, WeightsError> {
-        let jinja = self.path.join(CHAT_TEMPLATE);
-        if jinja.is_file() {
-            let text = String::from_utf8(read_text(&jinja)?);
+        if let Some(jinja) = find(&self.path, CHAT_TEMPLATE)? {
+            let text = String::from_utf8(read_text(&jinja, "a chat template")?);
             return text.map(Some).map_err(|_| self.not_a_template(&jinja, "expected UTF-8 text"));
         }
         let config = self.tokenizer_config()?;
@@ -152,10 +152,9 @@ impl ModelFiles {
     }
 
     fn optional(&self, name: &str) -> Result<Option<Vec<u8>>, WeightsError> {
-        let path = self.path.join(name);
         match self.source {
-            Source::Folder if path.is_file() => read_text(&path).map(Some),
-            _ => Ok(None),
+            Source::Folder => find(&self.path, name)?.map(|path| read_text(&path, "JSON")).transpose(),
+            Source::Gguf(_) => Ok(None),
         }
     }
 
@@ -174,11 +173,6 @@ impl ModelFiles {
         let (path, key) = (path.to_owned(), "chat_template".to_owned());
         WeightsError::Setting { path, key, problem: problem.to_owned(), hint: None }
     }
-}
-
-fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
-    let path = folder.join(file);
-    if path.is_file() { Ok(path) } else { Err(WeightsError::MissingFile { folder: folder.to_owned(), file }) }
 }
 
 #[cfg(test)]
@@ -232,7 +226,9 @@ mod tests {
         assert!(files.tokenizer_json().unwrap_err().to_string().starts_with("no tokenizer.json in folder: "));
         let strange = ModelFiles::open(&bare.path().join("weights.bin")).unwrap_err();
         assert!(
-            strange.to_string().starts_with("expected a Hugging Face folder or a GGUF file, found neither: ")
+            strange.to_string().ends_with(
+                ": expected a Hugging Face folder or a GGUF file, found text that begins with `PK`"
+            )
         );
     }
 }

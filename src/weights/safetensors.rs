@@ -10,15 +10,20 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::{
     WeightsError,
+    json::{start, wrong_format},
     mapping::Mapping,
     stored::StoredType,
     tensor::{MappedTensor, RowOrder, TensorInfo},
 };
-use crate::base::{ArrayShape, DType, Literal, output::Pending};
+use crate::base::{ArrayShape, DType, FileKind, Literal, output::Pending};
 
 /// Maps a file and checks its whole header.
 pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
     let file = Arc::new(Mapping::open(path)?);
+    match FileKind::of(start(file.bytes())) {
+        FileKind::Safetensors | FileKind::Binary => {}
+        found => return Err(wrong_format(path, "a safetensors file", found)),
+    }
     let entries = header::parse(path, file.bytes())?;
     let tensor = |entry: header::Checked| MappedTensor {
         info: TensorInfo { dims: entry.dims, stored: stored_type(&entry.dtype) },
@@ -158,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_cut_short() {
+    fn an_empty_file_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let expect = format!("{} is cut short: expected 8 bytes, found 0", file.path().display());
+        let expect = format!("{}: expected a safetensors file, found an empty file", file.path().display());
         assert_eq!(open(file.path()).unwrap_err().to_string(), expect);
     }
 

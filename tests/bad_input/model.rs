@@ -35,7 +35,7 @@ fn a_model_that_is_not_there() {
     World::new().refuses(
         "train --model rows.jsonl --data rows.jsonl --out out",
         &format!(
-            "error: expected a Hugging Face folder or a GGUF file, found neither: rows.jsonl\n{FOLDER_HINT}"
+            "error: rows.jsonl: expected a Hugging Face folder or a GGUF file, found JSON\n{FOLDER_HINT}"
         ),
     );
 }

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Checkpoint, WeightsError, json::read_json, safetensors},
+    super::{Checkpoint, WeightsError, json::read_json, layout::find, safetensors},
     AdapterConfig,
 };
 use crate::base::{DType, Finding, Findings, Literal, Place, output::Pending};
@@ -30,12 +30,7 @@ pub struct Adapter {
 /// matrices that agree on their rank, which is the config's unless that has a rank pattern.
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
     let path = |file: &'static str| {
-        let path = folder.join(file);
-        if path.is_file() {
-            Ok(path)
-        } else {
-            Err(WeightsError::MissingFile { folder: folder.to_owned(), file })
-        }
+        find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
     };
     let (config_path, tensors_path) = (path(CONFIG)?, path(TENSORS)?);
     let config = AdapterConfig::from_json(&config_path, read_json::<Value>(&config_path)?)?;

@@ -55,8 +55,28 @@ pub enum Targets {
 }
 
 /// Fields that say nothing about what the adapter computes.
-const NOTES: &[&str] =
-    &["auto_mapping", "inference_mode", "megatron_core", "peft_version", "qalora_group_size", "revision"];
+const NOTES: &[&str] = &[
+    "auto_mapping",
+    "inference_mode",
+    "megatron_core",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    // How a start was made that is named by `init_lora_weights`, which decides whether it is supported.
+    "corda_config",
+    "eva_config",
+    "loftq_config",
+    "lora_ga_config",
+    // Where an adapter is kept while it is loaded.
+    "runtime_config",
+    // Checked by itself.
+    LAYERS_PATTERN,
+];
+
+const LAYERS_PATTERN: &str = "layers_pattern";
+
+/// A module of a Llama, with the list of layers that `layers_pattern` must find.
+const MODULE: &str = "model.layers.0.self_attn.q_proj";
 
 /// Starts from which the base weights stay what they are.
 const PLAIN_STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
@@ -101,6 +121,11 @@ impl AdapterConfig {
         if let Some((key, value)) = fields.iter().find(unsupported) {
             return Err(wrong(key, format!("not supported: {value}")));
         }
+        if let Some(pattern) = fields.get(LAYERS_PATTERN)
+            && let Err(problem) = check_layers_pattern(pattern, &config)
+        {
+            return Err(wrong(LAYERS_PATTERN, problem));
+        }
         if config.peft_type != "LORA" {
             return Err(wrong("peft_type", format!("expected LORA, found {}", config.peft_type)));
         }
@@ -113,6 +138,33 @@ impl AdapterConfig {
     fn to_json(&self) -> Value {
         json!(self)
     }
+}
+
+/// Checks that a pattern for the name of the list of layers, or one of several, finds that of a Llama: then it says no more
+/// than `layers_to_transform` alone does.
+fn check_layers_pattern(pattern: &Value, config: &AdapterConfig) -> Result<(), String> {
+    let patterns = match pattern {
+        Value::Null => return Ok(()),
+        Value::String(one) => vec![one.as_str()],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        other => return Err(format!("expected a text or a list of texts, found {other}")),
+    };
+    if patterns.is_empty() || patterns == [""] {
+        return Ok(());
+    }
+    if config.layers_to_transform.as_ref().is_none_or(Vec::is_empty) {
+        return Err("expected `layers_to_transform` with it, found none".to_owned());
+    }
+    let finds = |pattern: &&str| {
+        let regex = fancy_regex::Regex::new(&format!(r"^.*\.{pattern}\.(\d+)\."));
+        regex.map(|regex| regex.is_match(MODULE).unwrap_or(false)).map_err(|error| error.to_string())
+    };
+    for pattern in &patterns {
+        if finds(pattern)? {
+            return Ok(());
+        }
+    }
+    Err(format!("expected a pattern that finds `layers` in {MODULE}, found {pattern}"))
 }
 
 fn is_off(key: &str, value: &Value) -> bool {
@@ -192,6 +244,32 @@ mod tests {
         assert!(config.use_rslora);
         let pattern = parse("target_modules", json!("all-linear")).unwrap().target_modules;
         assert_eq!(pattern, Some(Targets::Pattern("all-linear".into())));
+    }
+
+    #[test]
+    fn starts_that_leave_the_base_as_it_is_are_read() {
+        let mut json = written();
+        json["init_lora_weights"] = json!("eva");
+        json["eva_config"] = json!({"rho": 2.0, "tau": 0.99, "whiten": false});
+        json["runtime_config"] = json!({"ephemeral_gpu_offload": false});
+        assert!(AdapterConfig::from_json(Path::new("a"), json).is_ok());
+        let config = parse("loftq_config", json!({"loftq_bits": 4})).unwrap();
+        assert_eq!(config.r, 4);
+    }
+
+    #[test]
+    fn a_pattern_for_layers_must_find_those_of_a_llama() {
+        for pattern in [json!("layers"), json!(["h", "layers"]), json!("lay.rs"), json!([]), json!("")] {
+            assert_eq!(parse("layers_pattern", pattern).unwrap().layers_to_transform, Some(vec![3]));
+        }
+        let expect = "adapter_config.json: `layers_pattern`: expected a pattern that finds `layers` in \
+                      model.layers.0.self_attn.q_proj, found \"blocks\"";
+        assert_eq!(parse("layers_pattern", json!("blocks")).unwrap_err(), expect);
+        let mut json = written();
+        json["layers_to_transform"] = Value::Null;
+        json["layers_pattern"] = json!("layers");
+        let error = AdapterConfig::from_json(Path::new("a"), json).unwrap_err().to_string();
+        assert_eq!(error, "a: `layers_pattern`: expected `layers_to_transform` with it, found none");
     }
 
     #[test]
