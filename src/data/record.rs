@@ -415,3 +415,74 @@ fn list<'a>(keys: impl Iterator<Item = &'a str>) -> String {
     }
     names.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(row: Value, expect: &str) {
+        assert_eq!(parse(row).err().map(|invalid| invalid.message).as_deref(), Some(expect));
+    }
+
+    fn conversation_of(row: Value) -> (Conversation, Vec<String>) {
+        let Ok(Record { kind: RowKind::Messages(conversation), ignored }) = parse(row) else {
+            panic!("a conversation")
+        };
+        (conversation, ignored)
+    }
+
+    #[test]
+    fn keys_for_the_template_are_kept_and_harmless_ones_named() {
+        let messages = json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]);
+        let tools = json!([{"type": "function"}]);
+        let (found, ignored) = conversation_of(json!({
+            "id": 1, "messages": messages, "tools": tools.to_string(), "system": "s", "label": null,
+            "chat_template_kwargs": {"enable_thinking": false}, "documents": [{"title": "t"}]
+        }));
+        assert_eq!(ignored, ["id"]);
+        assert_eq!((found.messages.len(), found.messages[0].role()), (3, "system"));
+        assert_eq!(
+            (found.inputs.tools, found.inputs.documents),
+            (Some(tools), Some(json!([{"title": "t"}])))
+        );
+        assert_eq!(found.inputs.kwargs["enable_thinking"], false);
+    }
+
+    #[test]
+    fn weights_and_prompts_say_what_is_learned() {
+        let learned =
+            |row| -> Vec<bool> { conversation_of(row).0.messages.iter().map(Message::is_learned).collect() };
+        let user = json!({"role": "user", "content": "q"});
+        let (answer, skipped) = (
+            json!({"role": "assistant", "content": "a"}),
+            json!({"role": "assistant", "content": "a", "weight": 0}),
+        );
+        assert_eq!(learned(json!({"messages": [user, skipped, user, answer]})), [false, false, false, true]);
+        assert_eq!(
+            learned(json!({"prompt": [user, answer, user], "completion": [answer]})),
+            [false, false, false, true]
+        );
+        let sharegpt = json!([{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]);
+        assert_eq!(learned(json!({"conversations": sharegpt})), [false, true]);
+    }
+
+    #[test]
+    fn keys_that_cannot_be_honoured_are_named() {
+        check_refused(json!({"text": "a", "label": 1, "chosen": "b"}), "unsupported keys: `chosen`, `label`");
+        check_refused(
+            json!({"text": "a", "tools": []}),
+            "`tools` beside a `text`, which goes through no chat template",
+        );
+        check_refused(
+            json!({"messages": [{"role": "assistant", "content": "a", "function_call": {}}]}),
+            "message 1: unsupported key: `function_call`",
+        );
+        check_refused(
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+            "message 1: expected parts of text in `content`, found: image_url",
+        );
+    }
+}
