@@ -11,6 +11,7 @@ mod model_files;
 mod outputs;
 mod parity;
 mod runs;
+mod samples;
 mod sharding;
 mod smollm2;
 mod step;

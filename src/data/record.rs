@@ -353,10 +353,10 @@ fn rename_sharegpt(fields: &mut Object) -> Result<(), Invalid> {
             return Err(Invalid { message, hint: Some(FUNCTIONS.to_owned()) });
         }
     };
-    let others = std::mem::take(fields).into_iter().filter_map(|(key, value)| match key.as_str() {
-        "from" => Some(("role".to_owned(), Value::from(role))),
-        "value" => Some(("content".to_owned(), value)),
-        _ => Some((key, value)),
+    let others = std::mem::take(fields).into_iter().map(|(key, value)| match key.as_str() {
+        "from" => ("role".to_owned(), Value::from(role)),
+        "value" => ("content".to_owned(), value),
+        _ => (key, value),
     });
     *fields = others.collect();
     Ok(())

@@ -1,0 +1,90 @@
+//! The tokens of rows, against those of Hugging Face transformers 5.24 (`tokenizer(prompt + completion)`), and which of
+//! them are learned.
+
+use std::time::UNIX_EPOCH;
+
+use hloom::data::{Dataset, Rows, Tokenizer, TokenizerFiles};
+use serde_json::{Value, json};
+
+const BOS: u32 = 1;
+const EOS: u32 = 2;
+
+/// A tokenizer in the manner of SentencePiece, which writes a blank as `▁` and puts one before a text.
+fn tokenizer(blanks: &Value) -> Tokenizer {
+    let special = ["<pad>", "<s>", "</s>", "<unk>"];
+    let pieces = "▁ h i t e r a Q : ▁h ▁hi ▁t he ▁the re ▁there hi the there";
+    let merges = ["▁ h", "▁h i", "h i", "▁ t", "h e", "r e", "▁t he", "▁the re", "t he", "the re"];
+    let merges = merges.map(|pair| pair.split(' ').collect::<Vec<_>>());
+    let tokens = special.into_iter().chain(pieces.split(' ')).zip(0..);
+    let vocab: serde_json::Map<_, _> = tokens.map(|(piece, id)| (piece.to_owned(), json!(id))).collect();
+    let added = special.iter().zip(0..).map(|(content, id)| {
+        json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+               "normalized": false, "special": true})
+    });
+    let mut file = json!({
+        "version": "1.0",
+        "added_tokens": added.collect::<Vec<_>>(),
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
+        },
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges, "unk_token": "<unk>", "fuse_unk": true},
+    });
+    for (key, value) in blanks.as_object().unwrap() {
+        file[key] = value.clone();
+    }
+    let config = json!({"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}).to_string();
+    let file = file.to_string();
+    let files = TokenizerFiles { tokenizer: file.as_bytes(), config: config.as_bytes(), chat_template: None };
+    Tokenizer::new(files, UNIX_EPOCH).unwrap()
+}
+
+fn metaspace(scheme: &str) -> Value {
+    json!({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false}})
+}
+
+/// The form of older conversions of Llama 2.
+fn prepend_and_replace() -> Value {
+    json!({"normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ]}})
+}
+
+/// Checks the tokens of a prompt and its completion, how many of them are not learned, and the warnings.
+#[track_caller]
+fn check(blanks: &Value, [prompt, completion]: [&str; 2], ids: &[u32], given: usize, warnings: &[&str]) {
+    let row = json!({"prompt": prompt, "completion": completion}).to_string();
+    let rows = Rows::parse("d.jsonl", row.as_bytes()).unwrap();
+    let dataset = Dataset::new(&rows, &tokenizer(blanks), 32).unwrap();
+    let sample = &dataset.samples()[0];
+    assert_eq!(sample.ids, ids, "{prompt:?} {completion:?}");
+    assert_eq!(sample.counted, (0..ids.len()).map(|i| i >= given).collect::<Vec<_>>());
+    let found: Vec<String> = dataset.report().warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(found, warnings);
+}
+
+const CROSSES: &str = "d.jsonl:1: a token holds the end of the prompt and the beginning of the completion; it is learned \
+                       (1 row)\n  hint: begin the completion with the blank, rather than ending the prompt with it";
+const BEGINS: &str = "d.jsonl:1: begins with `<s>`, which is not added a second time (1 row)";
+const ENDS: &str = "d.jsonl:1: ends with `</s>`, which is not added a second time (1 row)";
+
+#[test]
+fn a_completion_has_no_blank_of_its_own() {
+    for blanks in [metaspace("first"), metaspace("always"), prepend_and_replace()] {
+        check(&blanks, ["hi", " there"], &[BOS, 14, 19, EOS], 2, &[]);
+        check(&blanks, ["hi ", "there"], &[BOS, 14, 19, EOS], 2, &[CROSSES]);
+        check(&blanks, ["hi: ", "the"], &[BOS, 14, 12, 17, EOS], 3, &[CROSSES]);
+        check(&blanks, ["", "there"], &[BOS, 19, EOS], 1, &[]);
+    }
+    check(&metaspace("never"), ["hi ", "there"], &[BOS, 20, 19, EOS], 2, &[CROSSES]);
+}
+
+#[test]
+fn begin_and_end_tokens_are_not_doubled() {
+    check(&metaspace("first"), ["<s>hi", " there"], &[BOS, 20, 19, EOS], 2, &[BEGINS]);
+    check(&metaspace("always"), ["<s>hi", " there"], &[BOS, 14, 19, EOS], 2, &[BEGINS]);
+    check(&metaspace("first"), ["hi", " there</s>"], &[BOS, 14, 19, EOS], 2, &[ENDS]);
+}
