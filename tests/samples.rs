@@ -3,8 +3,10 @@
 
 use std::time::UNIX_EPOCH;
 
-use hloom::data::{Dataset, Rows, Tokenizer, TokenizerFiles};
+use hloom::data::{Dataset, Rows, SpecialTokens, Tokenizer, TokenizerFiles};
 use serde_json::{Value, json};
+
+use crate::support::world::World;
 
 const BOS: u32 = 1;
 const EOS: u32 = 2;
@@ -87,4 +89,89 @@ fn begin_and_end_tokens_are_not_doubled() {
     check(&metaspace("first"), ["<s>hi", " there"], &[BOS, 20, 19, EOS], 2, &[BEGINS]);
     check(&metaspace("always"), ["<s>hi", " there"], &[BOS, 14, 19, EOS], 2, &[BEGINS]);
     check(&metaspace("first"), ["hi", " there</s>"], &[BOS, 14, 19, EOS], 2, &[ENDS]);
+}
+
+/// Writes all that a row may hold.
+const EVERYTHING: &str = "{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{% endif %}\
+    {% for d in documents or [] %}<doc>{{ d.title }}: {{ d.text }}</doc>{% endfor %}\
+    {% if mood is defined %}<mood>{{ mood }}</mood>{% endif %}\
+    {% for m in messages %}{{ m.role + ': ' }}\
+    {% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}\
+    {% if m.content is string %}{{ m.content }}{% elif m.content %}{% for part in m.content %}{{ part.text }}\
+    {% endfor %}{% endif %}{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>{% endfor %}\
+    {% if m.tool_call_id %}<id>{{ m.tool_call_id }}{{ m.name }}</id>{% endif %}{{ eos_token }}{% endfor %}\
+    {% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}";
+
+/// A template after a thinking model, whose prompt ends with the opening of a thought.
+const THINKS: &str = "{% for m in messages %}{{ '<' + m.role + '>' + m.content.split('</think>')[-1] + eos_token }}\
+    {% endfor %}{% if add_generation_prompt %}{{ '<assistant><think>\n' }}{% endif %}";
+
+/// Checks the text of a conversation, of which what is learned is in brackets, and the warnings.
+#[track_caller]
+fn check_conversation(template: &str, row: &Value, expect: &str, warnings: &[&str]) {
+    let world = World::new();
+    let (file, config) = (world.read("model/tokenizer.json"), world.read("model/tokenizer_config.json"));
+    let files = TokenizerFiles { tokenizer: &file, config: &config, chat_template: Some(template) };
+    let tokenizer = Tokenizer::new(files, UNIX_EPOCH).unwrap();
+    let rows = Rows::parse("d.jsonl", row.to_string().as_bytes()).unwrap();
+    let dataset = Dataset::new(&rows, &tokenizer, 512).unwrap();
+    let sample = &dataset.samples()[0];
+    let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
+    let mut text = String::new();
+    for run in tokens.chunk_by(|a, b| a.1 == b.1) {
+        let ids: Vec<u32> = run.iter().map(|&(&id, _)| id).collect();
+        let part = tokenizer.decode(&ids, SpecialTokens::Keep).unwrap();
+        text += &if *run[0].1 { format!("[{part}]") } else { part };
+    }
+    assert_eq!(text, expect);
+    let found: Vec<String> = dataset.report().warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(found, warnings);
+}
+
+/// The texts are those of `apply_chat_template`.
+#[test]
+fn tools_calls_documents_and_variables_reach_the_template() {
+    let tools = json!([{"type": "function", "function": {"name": "weather", "description": "Tells the weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]);
+    let messages = json!([
+        {"role": "user", "content": "Rain?"},
+        {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function",
+            "function": {"name": "weather", "arguments": {"city": "Ulm"}}}]},
+        {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": "wet"},
+        {"role": "assistant", "reasoning_content": "so", "content": "Yes."},
+    ]);
+    let turns = "user: Rain?</s>assistant: [<call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\"}}</call></s>]\
+                 tool: wet<id>c1weather</id></s>assistant: [<think>so</think>Yes.</s>]";
+    let schema = "<tools>{\"type\": \"function\", \"function\": {\"name\": \"weather\", \"description\": \"Tells the weather\", \
+                  \"parameters\": {\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \
+                  \"required\": [\"city\"]}}}</tools>";
+    let with_tools = format!("{schema}{turns}");
+    check_conversation(EVERYTHING, &json!({"messages": messages, "tools": tools}), &with_tools, &[]);
+    check_conversation(
+        EVERYTHING,
+        &json!({"messages": messages, "tools": tools.to_string()}),
+        &with_tools,
+        &[],
+    );
+    check_conversation(EVERYTHING, &json!({"messages": messages}), turns, &[]);
+    let row = json!({
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}, {"role": "assistant", "content": "a"}],
+        "documents": [{"title": "T", "text": "x"}],
+        "chat_template_kwargs": {"mood": "glad", "eos_token": "!"},
+    });
+    check_conversation(EVERYTHING, &row, "<doc>T: x</doc><mood>glad</mood>user: q!assistant: [a!]", &[]);
+}
+
+#[test]
+fn a_prompt_that_opens_a_thought_is_learned_from_where_the_answer_departs() {
+    let row = |answer: &str| json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}], "tools": [{}]});
+    let unused = "d.jsonl:1: the chat template does not use `tools` (1 row)";
+    check_conversation(THINKS, &row("<th"), "<user>q</s><assistant>[<th</s>]", &[unused]);
+    let left_out = "d.jsonl:1: message 2: the chat template leaves out `content` or a part of it, which is not learned (1 row)";
+    check_conversation(
+        THINKS,
+        &row("<think>so</think>a"),
+        "<user>q</s><assistant>[a</s>]",
+        &[left_out, unused],
+    );
 }
