@@ -118,3 +118,63 @@ fn conversations_without_a_template() {
          `completion`\n",
     );
 }
+
+#[test]
+fn files_of_other_formats_are_one_error() {
+    let to_json = "hint: save its rows as JSONL, for example with `to_json` of Hugging Face datasets\n";
+    let csv = "prompt,completion\na,b\n".to_owned() + &"a,b\n".repeat(100);
+    check(
+        csv,
+        &format!(
+            "error: d.jsonl: expected rows in JSON, found what looks like CSV that begins with: prompt,completion\n\n{to_json}"
+        ),
+    );
+    check(
+        "PAR1....PAR1",
+        &format!("error: d.jsonl: expected rows in JSON, found a Parquet file\n\n{to_json}"),
+    );
+    check(
+        b"\xff\xfe{\0}\0",
+        "error: d.jsonl: expected rows in JSON, found UTF-16 text\n\nhint: save the file as UTF-8\n",
+    );
+}
+
+#[test]
+fn an_array_of_rows_is_read() {
+    check_accepted(
+        "[\n  {\n    \"text\": \"abc\"\n  },\n  {\n    \"text\": \"abcd\",\n    \"id\": 7\n  }\n]\n",
+        "2 rows, 5 tokens that count\nwarning: d.jsonl: ignored keys: `id` in 1 row\n",
+    );
+}
+
+#[test]
+fn held_out_rows_with_nothing_to_learn_do_not_stop_a_run() {
+    let world = World::new();
+    let row = |prompt: &str| format!("{{\"prompt\": \"{prompt}\", \"completion\": \"y\"}}\n");
+    world.write("d.jsonl", row(&"x".repeat(100)) + &row("a"));
+    // Seeds hold out one row or the other.
+    let both: Vec<String> = (0..8)
+        .map(|seed| {
+            world.hloom(&format!(
+                "{} --held-out 1 --seed {seed}",
+                RUN.replace("--out out", &format!("--out out-{seed}"))
+            ))
+        })
+        .map(|ran| format!("{:?} {}", ran.code, ran.err.split("loading weights\n").next().unwrap()))
+        .collect();
+    let left_out = "Some(0) 1 row, 2 tokens that count\n\
+                    warning: d.jsonl: no held-out row has a token to learn within the first 32 tokens (lines 1): nothing is held out\n  \
+                    hint: raise the sequence length, or shorten the prompts\n";
+    assert!(both.iter().any(|text| text == left_out), "{both:#?}");
+}
+
+#[test]
+fn a_question_without_a_template_is_told_as_one() {
+    let world = World::new();
+    world.remove("model/chat_template.jinja");
+    world.refuses(
+        "train --model model --data rows.jsonl --out out --steps 2 --seq 32 --question why?",
+        "8 rows, 32 tokens that count\nerror: --question: expected a chat template, found none\n\n\
+         hint: put the model's chat_template.jinja beside its tokenizer.json, or ask no question\n",
+    );
+}
