@@ -39,7 +39,8 @@ fn tokenizer(blanks: &Value) -> Tokenizer {
     }
     let config = json!({"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}).to_string();
     let file = file.to_string();
-    let files = TokenizerFiles { tokenizer: file.as_bytes(), config: config.as_bytes(), chat_template: None };
+    let files =
+        TokenizerFiles { tokenizer: file.as_bytes(), config: config.as_bytes(), ..TokenizerFiles::default() };
     Tokenizer::new(files, UNIX_EPOCH).unwrap()
 }
 
@@ -111,7 +112,12 @@ const THINKS: &str = "{% for m in messages %}{{ '<' + m.role + '>' + m.content.s
 fn check_conversation(template: &str, row: &Value, expect: &str, warnings: &[&str]) {
     let world = World::new();
     let (file, config) = (world.read("model/tokenizer.json"), world.read("model/tokenizer_config.json"));
-    let files = TokenizerFiles { tokenizer: &file, config: &config, chat_template: Some(template) };
+    let files = TokenizerFiles {
+        tokenizer: &file,
+        config: &config,
+        chat_template: Some(template),
+        ..TokenizerFiles::default()
+    };
     let tokenizer = Tokenizer::new(files, UNIX_EPOCH).unwrap();
     let rows = Rows::parse("d.jsonl", row.to_string().as_bytes()).unwrap();
     let dataset = Dataset::new(&rows, &tokenizer, 512).unwrap();

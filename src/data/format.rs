@@ -4,6 +4,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value};
 
 use super::error::Invalid;
+use crate::base::FileKind;
 
 /// A file that holds no JSON rows: what it seems to be, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,28 +14,17 @@ pub(super) struct Foreign {
 }
 
 const TO_JSON: &str = "save its rows as JSONL, for example with `to_json` of Hugging Face datasets";
-const UNPACK: &str = "decompress the file first";
 const AS_UTF8: &str = "save the file as UTF-8";
 
-/// First bytes of files that are given in place of JSON.
+/// First bytes of files that are given in place of JSON, beside the formats of [`FileKind`].
 const MAGIC: &[(&[u8], &str, &str)] = &[
-    (b"PAR1", "a Parquet file", TO_JSON),
-    (b"ARROW1", "an Arrow file", TO_JSON),
     (b"\xff\xff\xff\xff", "an Arrow stream", TO_JSON),
     (b"FEA1", "a Feather file", TO_JSON),
     (b"SQLite format 3\0", "a SQLite database", TO_JSON),
-    (b"\x1f\x8b", "gzip data", UNPACK),
-    (b"\x28\xb5\x2f\xfd", "zstd data", UNPACK),
-    (b"BZh", "bzip2 data", UNPACK),
-    (b"\xfd7zXZ\0", "xz data", UNPACK),
-    (b"PK\x03\x04", "a ZIP archive", UNPACK),
-    (b"\xff\xfe", "UTF-16 text", AS_UTF8),
-    (b"\xfe\xff", "UTF-16 text", AS_UTF8),
-    (b"{\0", "UTF-16 text", AS_UTF8),
-    (b"[\0", "UTF-16 text", AS_UTF8),
-    (b"\0{", "UTF-16 text", AS_UTF8),
-    (b"\0[", "UTF-16 text", AS_UTF8),
-    (b"version https://git-lfs", "a Git LFS pointer", "fetch the file itself with `git lfs pull`"),
+    (b"{\0", "text in UTF-16", AS_UTF8),
+    (b"[\0", "text in UTF-16", AS_UTF8),
+    (b"\0{", "text in UTF-16", AS_UTF8),
+    (b"\0[", "text in UTF-16", AS_UTF8),
 ];
 
 /// How the JSON values of a file are separated.
@@ -65,6 +55,10 @@ pub(super) fn read_values(
 fn layout(bytes: &[u8]) -> Result<Layout, Foreign> {
     if let Some(&(_, found, hint)) = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Err(Foreign { found: found.to_owned(), hint });
+    }
+    match FileKind::of(&bytes[..bytes.len().min(FileKind::START)]) {
+        FileKind::Empty | FileKind::Json | FileKind::Text(_) | FileKind::Binary => {}
+        other => return Err(Foreign { found: other.to_string(), hint: other.hint().unwrap_or(TO_JSON) }),
     }
     let mut lines =
         bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -104,10 +98,7 @@ fn text_format<'a>(first: &[u8], mut others: impl Iterator<Item = &'a [u8]>) -> 
         return None;
     }
     let start: String = String::from_utf8_lossy(first).chars().take(60).collect();
-    let lower = start.to_ascii_lowercase();
-    let (found, hint) = if lower.starts_with("<!doctype") || lower.starts_with("<html") {
-        ("a web page".to_owned(), "download the file itself, not the page that shows it")
-    } else if first.contains(&0) {
+    let (found, hint) = if first.contains(&0) {
         ("binary data".to_owned(), TO_JSON)
     } else if first.contains(&b'\t') {
         (format!("what looks like TSV that begins with: {start}"), TO_JSON)
@@ -307,11 +298,11 @@ mod tests {
         let check = |bytes: &[u8], expect: &str| assert_eq!(read(bytes), [expect]);
         check(b"PAR1\x15\x04", "a Parquet file");
         check(b"\xff\xff\xff\xff\x10\0", "an Arrow stream");
-        check(b"\x1f\x8b\x08\0", "gzip data");
-        check(b"\xff\xfe{\0\"\0", "UTF-16 text");
-        check(b"{\0\"\0", "UTF-16 text");
+        check(b"\x1f\x8b\x08\0", "a file compressed by gzip");
+        check(b"\xff\xfe{\0\"\0", "text in UTF-16");
+        check(b"{\0\"\0", "text in UTF-16");
         check(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a Git LFS pointer");
-        check(b"\n<!DOCTYPE html>\n<html>{}</html>\n", "a web page");
+        check(b"\n<!DOCTYPE html>\n<html>{}</html>\n", "an HTML page");
         check(b"prompt,completion\na,b\n", "what looks like CSV that begins with: prompt,completion");
         check(b"prompt\tcompletion\na\tb\n", "what looks like TSV that begins with: prompt\tcompletion");
         check(

@@ -238,7 +238,7 @@ fn check_tensor(tensor: &MappedTensor, dims: &[usize]) -> Vec<(String, Option<St
         let integer_or_float8 = match stored {
             StoredType::Plain(_) => true,
             StoredType::Other(name) => name.starts_with("F8") || name.starts_with("F4"),
-            _ => false,
+            StoredType::Quantized(_) => false,
         };
         let hint = "the weights are quantized: use the model's original weights, in 16 or 32 bits";
         problems.push((problem, integer_or_float8.then(|| hint.to_owned())));

@@ -1,5 +1,7 @@
 //! Which weights a checkpoint holds, without reading all of them.
 
+use std::ops::Range;
+
 use sha2::{Digest, Sha256};
 
 use super::{Checkpoint, tensor::MappedTensor};
@@ -31,13 +33,12 @@ impl Checkpoint {
     }
 }
 
-fn pieces(bytes: usize) -> Vec<std::ops::Range<usize>> {
-    if bytes <= WHOLE {
-        return vec![0..bytes];
-    }
-    let last = (bytes - PIECE) as u128;
-    let start = |piece: usize| (last * piece as u128 / (PIECES as u128 - 1)) as usize;
-    (0..PIECES).map(|piece| start(piece)..start(piece) + PIECE).collect()
+/// The pieces of a tensor of so many bytes.
+fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
+    let (count, size) = if bytes <= WHOLE { (1, bytes) } else { (PIECES, PIECE) };
+    let last = (bytes - size) as u128;
+    let start = move |piece: usize| (last * piece as u128 / (count as u128 - 1).max(1)) as usize;
+    (0..count).map(move |piece| start(piece)..start(piece) + size)
 }
 
 /// Gives the pages back: of a large model, the pieces alone are many megabytes.
@@ -87,10 +88,11 @@ mod tests {
 
     #[test]
     fn pieces_reach_from_the_first_byte_to_the_last() {
-        assert_eq!(pieces(0), [0..0]);
-        assert_eq!(pieces(WHOLE), [0..WHOLE]);
+        for bytes in [0, 1, WHOLE] {
+            assert!(pieces(bytes).eq(std::iter::once(0..bytes)));
+        }
         for bytes in [WHOLE + 1, 1 << 20, (1 << 40) + 7] {
-            let pieces = pieces(bytes);
+            let pieces: Vec<_> = pieces(bytes).collect();
             assert_eq!((pieces.len(), pieces[0].start, pieces[PIECES - 1].end), (PIECES, 0, bytes));
             assert!(pieces.iter().all(|piece| piece.len() == PIECE));
         }

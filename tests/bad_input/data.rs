@@ -135,7 +135,7 @@ fn files_of_other_formats_are_one_error() {
     );
     check(
         b"\xff\xfe{\0}\0",
-        "error: d.jsonl: expected rows in JSON, found UTF-16 text\n\nhint: save the file as UTF-8\n",
+        "error: d.jsonl: expected rows in JSON, found text in UTF-16\n\nhint: save it as UTF-8\n",
     );
 }
 
