@@ -1,6 +1,6 @@
 //! Between PEFT's adapters, one pair of matrices a module, and the stacks that a step works on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -46,23 +46,12 @@ pub fn stack_factors(
     file: &str,
 ) -> Result<Factors, Findings> {
     let mut findings = Findings::default();
+    check_tensors(tensors, config, plan, file, &mut findings);
+    findings.grouped(file).into_result(())?;
+    // Ranks are believed only now that there are tensors of such sizes.
     let mut factors = empty_factors(config, plan);
-    let mut used = 0;
     for (name, id, layer, [rank, features]) in entries(config, plan) {
-        let mut find = |message: String| findings.push(Finding::new(Place::file(file).at(&name), message));
-        let Some(tensor) = tensors.get(&name) else {
-            find("this tensor is missing".into());
-            continue;
-        };
-        used += 1;
-        let expected = match id.factor {
-            Factor::A => [rank, features],
-            Factor::B => [features, rank],
-        };
-        if tensor.shape().dims != expected {
-            find(format!("expected the sizes {expected:?}, found {:?}", tensor.shape().dims));
-            continue;
-        }
+        let Some(tensor) = tensors.get(&name) else { continue };
         let values = tensor.to_f32s();
         let Some(stack) = factors.get_mut(&id) else { continue };
         let rows = layer_rows(stack, layer, rank, features);
@@ -74,14 +63,37 @@ pub fn stack_factors(
             element.copy_from_slice(&values[source].to_le_bytes());
         }
     }
-    if used < tensors.len() {
-        let known: Vec<String> = entries(config, plan).map(|(name, ..)| name).collect();
-        for name in tensors.keys().filter(|name| !known.contains(name)) {
-            findings
-                .push(Finding::new(Place::file(file).at(name), "belongs to no adapted module of this model"));
+    Ok(factors)
+}
+
+fn check_tensors(
+    tensors: &BTreeMap<String, Literal>,
+    config: &Config,
+    plan: &LoraPlan,
+    file: &str,
+    findings: &mut Findings,
+) {
+    let mut find = |name: &str, message: String| {
+        findings.push(Finding::new(Place::file(file).at(name), message));
+    };
+    let mut known = BTreeSet::new();
+    for (name, id, _, [rank, features]) in entries(config, plan) {
+        let expected = match id.factor {
+            Factor::A => [rank, features],
+            Factor::B => [features, rank],
+        };
+        match tensors.get(&name) {
+            None => find(&name, "this tensor is missing".into()),
+            Some(tensor) if tensor.shape().dims != expected => {
+                find(&name, format!("expected the sizes {expected:?}, found {:?}", tensor.shape().dims));
+            }
+            Some(_) => {}
         }
+        known.insert(name);
     }
-    findings.into_result(factors)
+    for name in tensors.keys().filter(|name| !known.contains(*name)) {
+        find(name, "belongs to no adapted module of this model".into());
+    }
 }
 
 /// PEFT's tensors of stacked factors (or of their gradients): the inverse of [`stack_factors`].

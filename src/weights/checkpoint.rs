@@ -5,8 +5,10 @@ use std::{
 };
 
 use super::{
-    TensorInfo, WeightsError, folder,
+    TensorInfo, WeightsError,
+    folder::{self, Folder},
     gguf::Gguf,
+    layout,
     names::{Prefix, find_prefix},
     safetensors,
     stored::{READABLE, StoredType},
@@ -29,14 +31,14 @@ impl Checkpoint {
     /// If a file is missing or cut short, or any header contradicts itself. No tensor is read.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let tensors = if path.is_dir() {
-            let folder::Opened { tensors, warnings } = folder::open(path)?;
+            let Folder { tensors, warnings } = folder::open(path)?;
             return Ok(Self { warnings, ..Self::new(path, tensors) });
         } else if Gguf::is_at(path)? {
             Gguf::open(path)?.tensors()?
         } else if path.extension().is_some_and(|extension| extension == "safetensors") {
             safetensors::open(path)?
         } else {
-            return Err(WeightsError::not_a_model(path)?);
+            return Err(layout::not_a_model_file(path)?);
         };
         Ok(Self::new(path, tensors))
     }

@@ -161,16 +161,6 @@ pub enum WeightsError {
 }
 
 impl WeightsError {
-    /// The error for a file that is no model.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(super) fn not_a_model(path: &Path) -> Result<Self, Self> {
-        let read = |source| Self::Io { action: "read", path: path.to_owned(), source };
-        let found = FileKind::of_file(path).map_err(read)?;
-        Ok(Self::Format { path: path.to_owned(), expected: MODEL, found })
-    }
-
     /// A file that could not be written.
     pub(super) fn write(path: &Path, source: io::Error) -> Self {
         Self::Io { action: "write", path: path.to_owned(), source }

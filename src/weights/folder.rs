@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{WeightsError, json::read_json, layout, safetensors, tensor::MappedTensor};
 use crate::base::{Finding, Findings, Place};
@@ -15,62 +16,63 @@ const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Deserialize)]
 struct Index {
-    #[serde(default)]
-    metadata: Option<IndexMetadata>,
     /// Tensor name to the file that holds it.
     weight_map: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-struct IndexMetadata {
-    /// Bytes of all tensors; older tools write it as a float.
     #[serde(default)]
-    total_size: Option<f64>,
+    metadata: Value,
 }
 
-/// The tensors of a folder, and what its files leave open.
-pub(super) struct Opened {
+/// A folder's tensors, and what its files leave open.
+#[derive(Debug)]
+pub(super) struct Folder {
     pub tensors: BTreeMap<String, MappedTensor>,
     pub warnings: Vec<Finding>,
 }
 
-/// Maps every tensor of the folder: of model.safetensors, or else of the shards of an index, as transformers does it.
-pub(super) fn open(folder: &Path) -> Result<Opened, WeightsError> {
+/// Maps every tensor of the folder.
+pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
     match (layout::find(folder, SINGLE)?, layout::find(folder, INDEX)?) {
         (Some(single), index) => {
-            let place = Place::file(single.display().to_string());
-            let unused = index.map(|_| {
-                Finding::new(
-                    place,
-                    format!("used for the weights; {INDEX} beside it and its shards are not read"),
-                )
-                .with_hint("remove the one of them that is not meant")
-            });
-            Ok(Opened { tensors: safetensors::open(&single)?, warnings: unused.into_iter().collect() })
+            let mut warnings = Vec::new();
+            if index.is_some() {
+                let message =
+                    format!("two sets of weights: {SINGLE} is read, {INDEX} and its shards are not");
+                let finding = Finding::new(Place::file(folder.display().to_string()), message);
+                warnings.push(finding.with_hint("remove the set that is out of date"));
+            }
+            Ok(Folder { tensors: safetensors::open(&single)?, warnings })
         }
         (None, Some(index)) => open_shards(folder, &index),
-        (None, None) => Err(layout::missing(folder, "model.safetensors or model.safetensors.index.json")),
+        (None, None) => Err(layout::no_weights(folder)),
     }
 }
 
-fn open_shards(folder: &Path, index: &Path) -> Result<Opened, WeightsError> {
-    let Index { metadata, weight_map } = read_json(index)?;
+fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
+    let Index { weight_map, metadata } = read_json(index)?;
     let place = Place::file(index.display().to_string());
     let mut findings = Findings::default();
     let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
+    let mut shard_of: BTreeMap<String, &str> = BTreeMap::new();
     let mut absent = BTreeSet::new();
     for shard in weight_map.values().collect::<BTreeSet<_>>() {
-        let found = if is_inside(shard) { layout::find(folder, shard)? } else { None };
-        let Some(path) = found else {
-            let hint = match layout::subfolder_with(folder, shard) {
-                Some(subfolder) => format!("it is in the folder {subfolder}: move it beside the index"),
-                None => "download the shard, or remove what the index names beyond the model".to_owned(),
-            };
-            let finding = Finding::new(place.clone(), format!("the folder has no such shard: {shard}"));
-            findings.push(finding.with_hint(hint));
+        let path = match shard_path(folder, shard) {
+            Some(path) => path,
+            None => {
+                let message = format!("a shard outside of the folder: {shard}");
+                findings.push(Finding::new(place.clone(), message));
+                absent.insert(shard);
+                continue;
+            }
+        };
+        layout::refuse_dangling(&path)?;
+        if !path.is_file() {
+            findings.push(
+                Finding::new(place.clone(), format!("the folder has no such shard: {shard}"))
+                    .with_hint("download the shard, or remove what the index names beyond the model"),
+            );
             absent.insert(shard);
             continue;
-        };
+        }
         for (name, tensor) in safetensors::open(&path)? {
             match tensors.get(&name) {
                 Some(other) => {
@@ -78,37 +80,41 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Opened, WeightsError> {
                     findings.push(Finding::new(place.clone().at(name), format!("in two shards: {files}")));
                 }
                 None => {
+                    shard_of.insert(name.clone(), shard);
                     tensors.insert(name, tensor);
                 }
             }
         }
     }
     for (name, shard) in weight_map.iter().filter(|(_, shard)| !absent.contains(shard)) {
-        let found = tensors.get(name).map(|tensor| tensor.path());
-        if found.is_none_or(|path| path != folder.join(shard)) {
+        if shard_of.get(name) != Some(&shard.as_str()) {
             findings.push(Finding::new(
                 place.clone().at(name),
                 format!("not in the shard the index names: {shard}"),
             ));
         }
     }
-    let tensors = findings.grouped(&index.display().to_string()).into_result(tensors)?;
-    let found: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
-    let total = metadata.and_then(|metadata| metadata.total_size);
-    let differs = total.filter(|&total| total != found as f64).map(|total| {
-        Finding::new(
-            place.at("total_size"),
-            format!("is {total}, but the shards hold {found} bytes of tensors"),
-        )
-        .with_hint("the index and the shards may be of different versions of the model")
-    });
-    Ok(Opened { tensors, warnings: differs.into_iter().collect() })
+    let warnings = check_size(&metadata, &tensors, &place).into_iter().collect();
+    let findings = findings.grouped(&place.file);
+    findings.into_result(Folder { tensors, warnings }).map_err(WeightsError::from)
 }
 
-/// Whether a name leads to a file inside the folder; an index may not lead out of it.
-fn is_inside(shard: &str) -> bool {
-    let mut parts = Path::new(shard).components().peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+/// A warning if the shards hold another number of bytes than the index says.
+fn check_size(metadata: &Value, tensors: &BTreeMap<String, MappedTensor>, place: &Place) -> Option<Finding> {
+    let expected = metadata.get("total_size")?.as_f64()?;
+    let found: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
+    (expected != found as f64).then(|| {
+        let message = format!("expected {expected} bytes of tensors, the shards hold {found}");
+        let finding = Finding::new(place.clone().at("metadata.total_size"), message);
+        finding.with_hint("check that index and shards are of the same model and version")
+    })
+}
+
+/// The shard inside the folder; an index may not lead out of it.
+fn shard_path(folder: &Path, shard: &str) -> Option<PathBuf> {
+    let path = Path::new(shard);
+    let inside = path.components().all(|component| matches!(component, Component::Normal(_)));
+    (inside && !shard.is_empty()).then(|| folder.join(path))
 }
 
 #[cfg(test)]
@@ -130,7 +136,7 @@ mod tests {
         shard(folder.path(), "3.safetensors", &["d"]);
         fs::write(folder.path().join(INDEX), format!("\u{feff}{{\"weight_map\": {index}}}")).unwrap();
         match open(folder.path()) {
-            Ok(opened) => assert_eq!(opened.tensors.keys().collect::<Vec<_>>(), expect),
+            Ok(folder) => assert_eq!(folder.tensors.keys().collect::<Vec<_>>(), expect),
             Err(error) => {
                 let text = error.to_string().replace(&format!("{}/", folder.path().display()), "");
                 assert_eq!(text.lines().collect::<Vec<_>>(), expect);
@@ -148,8 +154,7 @@ mod tests {
         check(
             r#"{"a": "4.safetensors", "d": "../3.safetensors"}"#,
             &[
-                "model.safetensors.index.json: the folder has no such shard: ../3.safetensors",
-                "  hint: download the shard, or remove what the index names beyond the model",
+                "model.safetensors.index.json: a shard outside of the folder: ../3.safetensors",
                 "model.safetensors.index.json: the folder has no such shard: 4.safetensors",
                 "  hint: download the shard, or remove what the index names beyond the model",
             ],
@@ -165,41 +170,30 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_weights_says_what_it_should_hold() {
+    fn which_set_was_read_and_a_wrong_size_are_said() {
         let folder = tempfile::tempdir().unwrap();
-        let error = open(folder.path()).err().unwrap();
-        let expect = "no model.safetensors or model.safetensors.index.json in folder: ";
-        assert_eq!(error.to_string(), format!("{expect}{}", folder.path().display()));
-        assert!(error.hint().unwrap().contains("config.json"));
+        let warnings = || open(folder.path()).unwrap().warnings;
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        shard(folder.path(), "sub/1.safetensors", &["a", "b"]);
+        let index = |size| {
+            format!(r#"{{"metadata": {{"total_size": {size}}}, "weight_map": {{"a": "sub/1.safetensors"}}}}"#)
+        };
+        fs::write(folder.path().join(INDEX), index(8)).unwrap();
+        assert_eq!(warnings(), []);
+        fs::write(folder.path().join(INDEX), index(9)).unwrap();
+        assert_eq!(warnings()[0].message, "expected 9 bytes of tensors, the shards hold 8");
+        shard(folder.path(), SINGLE, &["c"]);
+        let expect = "two sets of weights: model.safetensors is read, model.safetensors.index.json and its shards are not";
+        assert_eq!(warnings()[0].message, expect);
+        assert!(open(folder.path()).unwrap().tensors.contains_key("c"));
     }
 
     #[test]
-    fn what_the_files_leave_open_is_told() {
+    fn a_folder_without_weights_says_what_it_should_hold() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |index: &str| fs::write(folder.path().join(INDEX), index).unwrap();
-        let warnings = || {
-            let texts =
-                open(folder.path()).ok().unwrap().warnings.into_iter().map(|warning| warning.to_string());
-            texts.collect::<String>().replace(&format!("{}/", folder.path().display()), "")
-        };
-        fs::create_dir(folder.path().join("inner")).unwrap();
-        shard(folder.path(), "inner/1.safetensors", &["a", "b"]);
-        let map = r#""weight_map": {"a": "inner/1.safetensors", "b": "inner/1.safetensors"}"#;
-        write(&format!("{{{map}}}"));
-        assert_eq!(warnings(), "");
-        write(&format!(r#"{{"metadata": {{"total_size": 8.0}}, {map}}}"#));
-        assert_eq!(warnings(), "");
-        write(&format!(r#"{{"metadata": {{"total_size": 12}}, {map}}}"#));
-        assert_eq!(
-            warnings(),
-            "model.safetensors.index.json: `total_size`: is 12, but the shards hold 8 bytes of tensors\n  \
-             hint: the index and the shards may be of different versions of the model"
-        );
-        shard(folder.path(), SINGLE, &["a", "b"]);
-        assert_eq!(
-            warnings(),
-            "model.safetensors: used for the weights; model.safetensors.index.json beside it and its shards are not \
-             read\n  hint: remove the one of them that is not meant"
-        );
+        let error = open(folder.path()).unwrap_err();
+        let expect = "no model.safetensors or model.safetensors.index.json in folder: ";
+        assert_eq!(error.to_string(), format!("{expect}{}", folder.path().display()));
+        assert!(error.hint().unwrap().contains("config.json"));
     }
 }

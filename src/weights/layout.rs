@@ -1,162 +1,164 @@
-//! Folders that hold something else than a model where one is expected: what they hold, and which path works.
+//! What a path holds where it does not hold what it is given as, and what to give instead.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use super::WeightsError;
+use serde_json::Value;
 
-/// The file `name` of a folder, if there is one.
+use super::{WeightsError, error::MODEL, json::read_json};
+use crate::base::FileKind;
+
+/// Entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 1000;
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const ADAPTER_CONFIG: &str = "adapter_config.json";
+
+/// The file of a folder, if it is there.
 ///
 /// # Errors
-/// If the name is a symbolic link that leads nowhere, as an interrupted download leaves it.
-pub(super) fn find(folder: &Path, name: &str) -> Result<Option<PathBuf>, WeightsError> {
-    let path = folder.join(name);
+/// If it is a symbolic link that leads nowhere.
+pub(super) fn find(folder: &Path, file: &str) -> Result<Option<PathBuf>, WeightsError> {
+    let path = folder.join(file);
+    refuse_dangling(&path)?;
+    Ok(path.is_file().then_some(path))
+}
+
+/// The file of a folder that must hold it.
+pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
+    find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
+}
+
+/// Refuses a symbolic link that leads nowhere.
+pub(super) fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
+    match fs::read_link(path) {
+        Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
+        _ => Ok(()),
+    }
+}
+
+/// Why a folder without config.json is not a model.
+pub(super) fn not_a_model(folder: &Path) -> WeightsError {
+    if folder.join(ADAPTER_CONFIG).is_file() {
+        let config: Option<Value> = read_json(&folder.join(ADAPTER_CONFIG)).ok();
+        let base = config.and_then(|config| config["base_model_name_or_path"].as_str().map(str::to_owned));
+        let base = base.map_or("its base model".to_owned(), |base| format!("its base model, {base},"));
+        let hint = format!("give {base} as the model, and this folder as the adapter");
+        return layout(
+            folder,
+            "an adapter without its model: found adapter_config.json and no config.json",
+            hint,
+        );
+    }
+    let missing = WeightsError::MissingFile { folder: folder.to_owned(), file: CONFIG };
+    elsewhere(folder, CONFIG).unwrap_or_else(|| match gguf_files(folder) {
+        files if files.is_empty() => missing,
+        files => layout(folder, "no config.json, but GGUF files", give(&files)),
+    })
+}
+
+/// Why a folder without adapter_config.json is not an adapter.
+pub(super) fn not_an_adapter(path: &Path) -> WeightsError {
     if path.is_file() {
-        return Ok(Some(path));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let hint = format!("give the folder that holds it: {}", folder.display());
+        return layout(path, "expected the folder of an adapter, found a file", hint);
     }
-    match fs::read_link(&path) {
-        Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path, target }),
-        _ => Ok(None),
+    if path.join(CONFIG).is_file() {
+        let hint =
+            "give it as the model, or the folder of an adapter that holds adapter_config.json".to_owned();
+        return layout(path, "a model, not an adapter: found config.json and no adapter_config.json", hint);
     }
+    let missing = WeightsError::MissingFile { folder: path.to_owned(), file: ADAPTER_CONFIG };
+    elsewhere(path, ADAPTER_CONFIG).unwrap_or(missing)
 }
 
-/// The file `name` of a folder that must hold it.
-///
-/// # Errors
-/// If it does not, with what the folder seems to be.
-pub(super) fn require(folder: &Path, name: &'static str) -> Result<PathBuf, WeightsError> {
-    find(folder, name)?.ok_or_else(|| missing(folder, name))
+/// Why a file that is not GGUF is not a model.
+pub(super) fn not_a_model_file(path: &Path) -> Result<WeightsError, WeightsError> {
+    let kind = FileKind::of_file(path);
+    let found = kind.map_err(|source| WeightsError::Io { action: "read", path: path.to_owned(), source })?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if found == FileKind::Safetensors && folder.join(CONFIG).is_file() {
+        let hint = format!("give the folder that holds it: {}", folder.display());
+        return Ok(layout(
+            path,
+            "expected a Hugging Face folder or a GGUF file, found a safetensors file",
+            hint,
+        ));
+    }
+    Ok(WeightsError::Format { path: path.to_owned(), expected: MODEL, found })
 }
 
-/// The error for a folder without the file `name`.
-pub(super) fn missing(folder: &Path, name: &'static str) -> WeightsError {
+/// Why a folder with config.json has no weights that can be read.
+pub(super) fn no_weights(folder: &Path) -> WeightsError {
     let names = names(folder);
-    let found = |matches: &dyn Fn(&str) -> bool| names.iter().find(|name| matches(name)).map(String::as_str);
-    let explained = hub_cache(folder).or_else(|| {
-        let (problem, hint) = if found(&|name| name == "adapter_config.json").is_some() {
-            (
-                "this folder holds an adapter and no model".to_owned(),
-                "give the folder of its base model".to_owned(),
-            )
-        } else if let Some(gguf) = found(&|name| name.ends_with(".gguf")) {
-            let file = folder.join(gguf).display().to_string();
-            (format!("this folder holds GGUF files and no {name}"), format!("give the file itself: {file}"))
-        } else if let Some(weights) = found(&is_pytorch) {
-            let problem = format!("expected weights in safetensors, found those of PyTorch: {weights}");
-            (problem, "convert them: load the model with transformers and call `save_pretrained`".to_owned())
-        } else if let Some(shard) = found(&|name| name.ends_with(".safetensors"))
-            && name.starts_with("model.safetensors")
-        {
-            let problem = format!("no {name}, though there are tensors: {shard}");
-            (problem, "download the index that names the shards, model.safetensors.index.json".to_owned())
-        } else {
-            let inner = names.iter().map(|name| folder.join(name));
-            let inner = inner.clone().find(|inner| inner.join("config.json").is_file())?;
-            (format!("no {name} in this folder, but in one inside it"), format!("give {}", inner.display()))
+    let ends = |ends: &[&str]| names.iter().find(|name| ends.iter().any(|end| name.ends_with(end)));
+    let other = ends(&[".safetensors"]);
+    let (found, hint) = if let Some(name) = other.filter(|name| name.contains("-of-")) {
+        (name, "download model.safetensors.index.json too, which says what is in the shards".to_owned())
+    } else if let Some(name) = other.filter(|name| *name != "adapter_model.safetensors") {
+        (name, "if these are the model's weights, rename the file to model.safetensors".to_owned())
+    } else if let Some(name) = ends(&[".gguf"]) {
+        (name, format!("give the GGUF file itself: {}", folder.join(name).display()))
+    } else if let Some(name) = ends(&[".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"]) {
+        let hint = "convert the weights to safetensors: load the model with transformers and call `save_pretrained` \
+                    with a new folder";
+        (name, hint.to_owned())
+    } else {
+        let file = "model.safetensors or model.safetensors.index.json";
+        return WeightsError::MissingFile { folder: folder.to_owned(), file };
+    };
+    layout(folder, &format!("no model.safetensors or model.safetensors.index.json, found {found}"), hint)
+}
+
+/// A hub's cache, or a folder whose subfolders hold the file.
+fn elsewhere(folder: &Path, file: &str) -> Option<WeightsError> {
+    let snapshots = folder.join("snapshots");
+    if snapshots.is_dir() {
+        let main = fs::read_to_string(folder.join("refs/main")).ok().map(|hash| snapshots.join(hash.trim()));
+        let found = match main.filter(|main| main.join(file).exists()) {
+            Some(main) => vec![main],
+            None => holding(&snapshots, file),
         };
-        Some((problem, hint))
-    });
-    match explained {
-        Some((problem, hint)) => WeightsError::Layout { path: folder.to_owned(), problem, hint },
-        None => WeightsError::MissingFile { folder: folder.to_owned(), file: name },
+        return Some(match &found[..] {
+            [] => layout(
+                folder,
+                "a hub's cache without a complete snapshot",
+                "download the model again".to_owned(),
+            ),
+            found => layout(folder, "a hub's cache, expected one of its snapshots", give(found)),
+        });
     }
+    let found = holding(folder, file);
+    (!found.is_empty()).then(|| layout(folder, &format!("no {file} here, but in a subfolder"), give(&found)))
 }
 
-/// What to say of the folder of a model in a hub's cache, which holds its files under `snapshots/REVISION`.
-fn hub_cache(folder: &Path) -> Option<(String, String)> {
-    let snapshots = names(&folder.join("snapshots"));
-    let problem = "this is a model's folder in a hub's cache: its files are in a snapshot".to_owned();
-    let newest = fs::read_to_string(folder.join("refs/main")).ok();
-    let newest = newest.map(|revision| revision.trim().to_owned()).filter(|name| snapshots.contains(name));
-    let snapshot = newest.or_else(|| snapshots.first().cloned())?;
-    Some((problem, format!("give {}", folder.join("snapshots").join(snapshot).display())))
+/// The subfolders that hold a file, sorted.
+fn holding(folder: &Path, file: &str) -> Vec<PathBuf> {
+    names(folder).iter().map(|name| folder.join(name)).filter(|path| path.join(file).is_file()).collect()
 }
 
-/// The subfolder of a folder that holds a file of this name.
-pub(super) fn subfolder_with(folder: &Path, file: &str) -> Option<String> {
-    names(folder).into_iter().find(|name| folder.join(name).join(file).is_file())
+fn gguf_files(folder: &Path) -> Vec<PathBuf> {
+    names(folder).iter().filter(|name| name.ends_with(".gguf")).map(|name| folder.join(name)).collect()
 }
 
-fn is_pytorch(name: &str) -> bool {
-    let weights = name.starts_with("pytorch_model") || name.starts_with("consolidated");
-    weights && [".bin", ".pth", ".pt"].iter().any(|end| name.ends_with(end))
-}
-
-/// The names in a folder, sorted; none if it cannot be read.
+/// The names in a folder, sorted; those that are no text are left out.
 fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn give(paths: &[PathBuf]) -> String {
+    let shown: Vec<String> = paths.iter().take(3).map(|path| path.display().to_string()).collect();
+    let more = if paths.len() > shown.len() { ", ..." } else { "" };
+    format!("give {}{more}", shown.join(" or "))
+}
 
-    /// The error and its hint for a folder of these files without config.json.
-    #[track_caller]
-    fn check(files: &[&str], name: &'static str, expect: &str) {
-        let folder = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        let error = require(folder.path(), name).unwrap_err();
-        let text = format!("{error}\n{}", error.hint().unwrap());
-        assert_eq!(text.replace(&folder.path().display().to_string(), "DIR"), expect);
-    }
-
-    #[test]
-    fn folders_of_another_kind_are_named_with_the_path_that_works() {
-        const CONFIG: &str = "config.json";
-        check(
-            &["adapter_config.json", "adapter_model.safetensors"],
-            CONFIG,
-            "DIR: this folder holds an adapter and no model\ngive the folder of its base model",
-        );
-        check(
-            &["a.Q4_K_M.gguf"],
-            CONFIG,
-            "DIR: this folder holds GGUF files and no config.json\ngive the file itself: DIR/a.Q4_K_M.gguf",
-        );
-        let cache = "DIR: this is a model's folder in a hub's cache: its files are in a snapshot\n";
-        check(&["snapshots/abc/config.json"], CONFIG, &format!("{cache}give DIR/snapshots/abc"));
-        check(
-            &["inner/config.json"],
-            CONFIG,
-            "DIR: no config.json in this folder, but in one inside it\ngive DIR/inner",
-        );
-        let weights = "model.safetensors or model.safetensors.index.json";
-        check(
-            &["config.json", "pytorch_model-00001-of-00002.bin"],
-            weights,
-            "DIR: expected weights in safetensors, found those of PyTorch: pytorch_model-00001-of-00002.bin\n\
-             convert them: load the model with transformers and call `save_pretrained`",
-        );
-        check(
-            &["config.json", "model-00001-of-00002.safetensors"],
-            weights,
-            "DIR: no model.safetensors or model.safetensors.index.json, though there are tensors: \
-             model-00001-of-00002.safetensors\n\
-             download the index that names the shards, model.safetensors.index.json",
-        );
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn a_link_that_leads_nowhere_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("../blobs/1", folder.path().join("config.json")).unwrap();
-        let error = require(folder.path(), "config.json").unwrap_err();
-        let expect = format!(
-            "{}/config.json is a symbolic link to a file that does not exist: ../blobs/1",
-            folder.path().display()
-        );
-        assert_eq!(error.to_string(), expect);
-        assert!(error.hint().unwrap().starts_with("the download is incomplete"));
-    }
+fn layout(path: &Path, problem: &str, hint: String) -> WeightsError {
+    WeightsError::Layout { path: path.to_owned(), problem: problem.to_owned(), hint }
 }

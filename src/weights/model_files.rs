@@ -6,10 +6,9 @@ use super::{
     Checkpoint, WeightsError,
     gguf::Gguf,
     json::{read_json, read_text},
-    layout::{find, require},
+    layout::{self, CONFIG, find},
 };
 
-const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
@@ -36,13 +35,16 @@ impl ModelFiles {
     /// # Errors
     /// If the path is neither, or the GGUF header is wrong.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
+        layout::refuse_dangling(path)?;
         let source = if path.is_dir() {
-            require(path, CONFIG)?;
+            if find(path, CONFIG)?.is_none() {
+                return Err(layout::not_a_model(path));
+            }
             Source::Folder
         } else if Gguf::is_at(path)? {
             Source::Gguf(Gguf::open(path)?)
         } else {
-            return Err(WeightsError::not_a_model(path)?);
+            return Err(layout::not_a_model_file(path)?);
         };
         Ok(Self { path: path.to_owned(), source })
     }
@@ -69,7 +71,7 @@ impl ModelFiles {
     /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
     pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
         match &self.source {
-            Source::Folder => read_text(&require(&self.path, TOKENIZER)?, "JSON"),
+            Source::Folder => read_text(&layout::require(&self.path, TOKENIZER)?, "JSON"),
             Source::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
         }
     }

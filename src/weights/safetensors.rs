@@ -10,7 +10,6 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::{
     WeightsError,
-    json::{start, wrong_format},
     mapping::Mapping,
     stored::StoredType,
     tensor::{MappedTensor, RowOrder, TensorInfo},
@@ -20,11 +19,13 @@ use crate::base::{ArrayShape, DType, FileKind, Literal, output::Pending};
 /// Maps a file and checks its whole header.
 pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
     let file = Arc::new(Mapping::open(path)?);
-    match FileKind::of(start(file.bytes())) {
-        FileKind::Safetensors | FileKind::Binary => {}
-        found => return Err(wrong_format(path, "a safetensors file", found)),
-    }
-    let entries = header::parse(path, file.bytes())?;
+    let entries = header::parse(path, file.bytes()).map_err(|error| {
+        let bytes = file.bytes();
+        match FileKind::of(&bytes[..bytes.len().min(1024)]) {
+            FileKind::Safetensors | FileKind::Binary => error,
+            found => WeightsError::Format { path: path.to_owned(), expected: "a safetensors file", found },
+        }
+    })?;
     let tensor = |entry: header::Checked| MappedTensor {
         info: TensorInfo { dims: entry.dims, stored: stored_type(&entry.dtype) },
         file: file.clone(),
@@ -163,10 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_named() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let expect = format!("{}: expected a safetensors file, found an empty file", file.path().display());
-        assert_eq!(open(file.path()).unwrap_err().to_string(), expect);
+    fn a_file_of_another_format_is_told() {
+        let check = |bytes: &[u8], expect: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            std::io::Write::write_all(&mut file, bytes).unwrap();
+            let expect = format!("{}: expected a safetensors file, found {expect}", file.path().display());
+            assert_eq!(open(file.path()).unwrap_err().to_string(), expect);
+        };
+        check(b"", "an empty file");
+        check(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a Git LFS pointer");
+        check(b"<!doctype html><html></html>", "an HTML page");
+        check(b"GGUF\x03\0\0\0\0\0\0\0", "a GGUF file");
     }
 
     proptest! {

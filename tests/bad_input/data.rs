@@ -162,7 +162,7 @@ fn held_out_rows_with_nothing_to_learn_do_not_stop_a_run() {
         })
         .map(|ran| format!("{:?} {}", ran.code, ran.err.split("loading weights\n").next().unwrap()))
         .collect();
-    let left_out = "Some(0) 1 row, 2 tokens that count\n\
+    let left_out = "Some(0) computing in float32 (the default on CPUs)\n1 row, 2 tokens that count\n\
                     warning: d.jsonl: no held-out row has a token to learn within the first 32 tokens (lines 1): nothing is held out\n  \
                     hint: raise the sequence length, or shorten the prompts\n";
     assert!(both.iter().any(|text| text == left_out), "{both:#?}");
@@ -174,7 +174,7 @@ fn a_question_without_a_template_is_told_as_one() {
     world.remove("model/chat_template.jinja");
     world.refuses(
         "train --model model --data rows.jsonl --out out --steps 2 --seq 32 --question why?",
-        "8 rows, 32 tokens that count\nerror: --question: expected a chat template, found none\n\n\
+        "computing in float32 (the default on CPUs)\n8 rows, 32 tokens that count\nerror: --question: expected a chat template, found none\n\n\
          hint: put the model's chat_template.jinja beside its tokenizer.json, or ask no question\n",
     );
 }

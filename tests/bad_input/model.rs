@@ -70,6 +70,91 @@ fn weights_that_are_cut_short() {
 }
 
 #[test]
+fn files_that_are_something_else() {
+    let lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 503136\n";
+    let html = "<!DOCTYPE html>\n<html><body>Log in</body></html>\n";
+    let lfs_hint =
+        "the repository was cloned without the content of its large files: run `git lfs pull` in it";
+    let html_hint = "a server's answer was saved in place of the file: download it again, from the address of the raw file, \
+                     and logged in if access to the model is restricted";
+    for (file, expected) in [
+        ("model.safetensors", "a safetensors file"),
+        ("config.json", "JSON"),
+        ("tokenizer.json", "JSON"),
+        ("tokenizer_config.json", "JSON"),
+        ("chat_template.jinja", "a chat template"),
+    ] {
+        for (content, found, hint) in
+            [(lfs, "a Git LFS pointer", lfs_hint), (html, "an HTML page", html_hint)]
+        {
+            check(
+                |world| world.write(&format!("model/{file}"), content),
+                &format!("error: model/{file}: expected {expected}, found {found}\n\nhint: {hint}\n"),
+            );
+        }
+    }
+}
+
+#[test]
+fn folders_that_are_something_else() {
+    let bin = |world: &World| {
+        world.remove("model/model.safetensors");
+        world.write("model/pytorch_model.bin", "");
+    };
+    check(
+        bin,
+        "error: model: no model.safetensors or model.safetensors.index.json, found pytorch_model.bin\n\n\
+         hint: convert the weights to safetensors: load the model with transformers and call `save_pretrained` with a new \
+         folder\n",
+    );
+    let adapter = |world: &World| {
+        world.remove("model/config.json");
+        world.write("model/adapter_config.json", r#"{"base_model_name_or_path": "llama"}"#);
+    };
+    check(
+        adapter,
+        "error: model: an adapter without its model: found adapter_config.json and no config.json\n\n\
+         hint: give its base model, llama, as the model, and this folder as the adapter\n",
+    );
+    let cache = |world: &World| {
+        std::fs::create_dir_all(world.path("cache/snapshots")).unwrap();
+        std::fs::rename(world.path("model"), world.path("cache/snapshots/4d7a")).unwrap();
+        std::fs::rename(world.path("cache"), world.path("model")).unwrap();
+    };
+    check(
+        cache,
+        "error: model: a hub's cache, expected one of its snapshots\n\nhint: give model/snapshots/4d7a\n",
+    );
+    let gguf = |world: &World| {
+        world.remove("model/config.json");
+        world.write("model/q8.gguf", "GGUF");
+    };
+    check(gguf, "error: model: no config.json, but GGUF files\n\nhint: give model/q8.gguf\n");
+    World::new().refuses(
+        "train --model model/model.safetensors --data rows.jsonl --out out",
+        "error: model/model.safetensors: expected a Hugging Face folder or a GGUF file, found a safetensors file\n\n\
+         hint: give the folder that holds it: model\n",
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn links_that_lead_nowhere() {
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let link = |world: &World| {
+            world.remove(&format!("model/{file}"));
+            std::os::unix::fs::symlink("../blobs/4d7a", world.path(&format!("model/{file}"))).unwrap();
+        };
+        let world = World::new();
+        link(&world);
+        let ran = world.hloom(TRAIN);
+        let expect =
+            format!("error: model/{file} is a symbolic link to a file that does not exist: ../blobs/4d7a\n");
+        assert!(ran.code == Some(2) && ran.err.starts_with(&expect), "{}", ran.err);
+    }
+}
+
+#[test]
 fn shards_that_are_not_there() {
     let split = |world: &World| {
         world.remove("model/model.safetensors");

@@ -29,7 +29,7 @@ fn an_adapter_of_another_model() {
     assert_eq!(
         first,
         [
-            "error: adapter/adapter_model.safetensors: `base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight`: \
+            "error: adapter/adapter_model.safetensors: `base_model.model.model.layers.{0,1}.self_attn.k_proj.lora_B.weight`: \
           expected the sizes [32, 8], found [64, 8]"
         ]
     );

@@ -3,12 +3,17 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Checkpoint, WeightsError, json::read_json, layout::find, safetensors},
+    super::{
+        Checkpoint, WeightsError,
+        json::read_json,
+        layout::{self, ADAPTER_CONFIG as CONFIG},
+        safetensors,
+    },
     AdapterConfig,
 };
 use crate::base::{DType, Finding, Findings, Literal, Place, output::Pending};
 
-const CONFIG: &str = "adapter_config.json";
+const PICKLED: &str = "adapter_model.bin";
 const TENSORS: &str = "adapter_model.safetensors";
 const A: &str = ".lora_A.weight";
 const B: &str = ".lora_B.weight";
@@ -29,12 +34,21 @@ pub struct Adapter {
 /// If a file is missing or malformed, the config asks for what is not supported, or the tensors are not pairs of
 /// matrices that agree on their rank, which is the config's unless that has a rank pattern.
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
-    let path = |file: &'static str| {
-        find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
+    let Some(config_path) = layout::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
+    let tensors_path = match layout::find(folder, TENSORS)? {
+        Some(path) => path,
+        None if folder.join(PICKLED).is_file() => {
+            return Err(WeightsError::Layout {
+                path: folder.to_owned(),
+                problem: format!("no {TENSORS}, found {PICKLED}"),
+                hint: "convert it to safetensors: load the adapter with PEFT and call `save_pretrained`"
+                    .to_owned(),
+            });
+        }
+        None => return Err(WeightsError::MissingFile { folder: folder.to_owned(), file: TENSORS }),
     };
-    let (config_path, tensors_path) = (path(CONFIG)?, path(TENSORS)?);
     let config = AdapterConfig::from_json(&config_path, read_json::<Value>(&config_path)?)?;
-    let checkpoint = Checkpoint::open(&tensors_path)?;
+    let checkpoint = Checkpoint::new(&tensors_path, safetensors::open(&tensors_path)?);
     let tensor = |name: &str| Ok((name.to_owned(), checkpoint.literal(name, DType::F32)?));
     let tensors = checkpoint.names().map(tensor).collect::<Result<_, WeightsError>>()?;
     let adapter = Adapter { config, tensors };
@@ -83,7 +97,8 @@ fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(),
             continue;
         }
         let Some(other) = tensors.get(&partner) else {
-            find(name, format!("its other half is missing: {partner}"));
+            let half = if partner.ends_with(A) { A } else { B };
+            find(name, format!("its other half, {half}, is missing"));
             continue;
         };
         if name.ends_with(B) {
@@ -96,7 +111,7 @@ fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(),
             find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
         }
     }
-    findings.into_result(()).map_err(WeightsError::from)
+    findings.grouped(&path.display().to_string()).into_result(()).map_err(WeightsError::from)
 }
 
 /// The name of the other half; `None` if `name` is not half of an adapter.
@@ -154,8 +169,7 @@ mod tests {
         };
         check(
             |tensors| drop(tensors.pop_last()),
-            "model.layers.0.self_attn.q_proj.lora_A.weight`: its other half is missing: \
-             base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
+            "model.layers.0.self_attn.q_proj.lora_A.weight`: its other half, .lora_B.weight, is missing",
         );
         check(
             |tensors| *tensors.values_mut().next().unwrap() = Literal::f32s([1, 3], &[0.0; 3]),

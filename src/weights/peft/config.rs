@@ -54,32 +54,38 @@ pub enum Targets {
     Pattern(String),
 }
 
-/// Fields that say nothing about what the adapter computes.
+/// Fields that do not change what a saved adapter computes. Source: how PEFT 0.21 reads it onto linear layers.
 const NOTES: &[&str] = &[
     "auto_mapping",
+    "corda_config",
+    "ensure_weight_tying",
+    "eva_config",
+    "fan_in_fan_out",
     "inference_mode",
+    "loftq_config",
+    "lora_ga_config",
+    "megatron_config",
     "megatron_core",
+    "merge_weights",
     "peft_version",
     "qalora_group_size",
     "revision",
-    // How a start was made that is named by `init_lora_weights`, which decides whether it is supported.
-    "corda_config",
-    "eva_config",
-    "loftq_config",
-    "lora_ga_config",
-    // Where an adapter is kept while it is loaded.
-    "runtime_config",
-    // Checked by itself.
-    LAYERS_PATTERN,
+    "use_qalora",
+    "velora_config",
 ];
 
-const LAYERS_PATTERN: &str = "layers_pattern";
+/// Values of `init_lora_weights` with which the base weights are not changed when PEFT reads a saved adapter.
+const PLAIN_STARTS: &[&str] = &["gaussian", "eva", "orthogonal", "mica", "lora_ga"];
 
-/// A module of a Llama, with the list of layers that `layers_pattern` must find.
-const MODULE: &str = "model.layers.0.self_attn.q_proj";
+/// Values, or what they begin with, with which PEFT changes the base weights too.
+const CHANGED_BASES: &[&str] = &["pissa", "olora", "corda", "loftq"];
 
-/// Starts from which the base weights stay what they are.
-const PLAIN_STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
+/// What Python's PEFT does for such an adapter.
+const CONVERT: &str = "convert it to a plain LoRA with PEFT: `save_pretrained` with \
+                       `path_initial_model_for_weight_conversion`";
+
+/// The only list of layers in a Llama.
+const LAYERS: &[&str] = &["layers", "model.layers"];
 
 impl AdapterConfig {
     /// A plain LoRA of a causal language model: scale `lora_alpha / r`, no dropout, no patterns.
@@ -116,15 +122,25 @@ impl AdapterConfig {
         let fields: BTreeMap<String, Value> = serde_json::from_value(json.clone()).map_err(broken)?;
         let config: Self = serde_json::from_value(json).map_err(broken)?;
         let known = config.to_json();
-        let unsupported =
-            |(key, value): &(&String, &Value)| known.get(key.as_str()).is_none() && !is_off(key, value);
+        config
+            .check_layers_pattern(fields.get("layers_pattern"))
+            .map_err(|problem| wrong("layers_pattern", problem))?;
+        if let Some(Value::String(start)) = fields.get("init_lora_weights")
+            && let lower = start.to_lowercase()
+            && CHANGED_BASES.iter().any(|changed| lower.starts_with(changed))
+        {
+            return Err(WeightsError::Setting {
+                path: path.to_owned(),
+                key: "init_lora_weights".to_owned(),
+                problem: format!("not supported: {start} changes the base weights too"),
+                hint: Some(CONVERT),
+            });
+        }
+        let unsupported = |(key, value): &(&String, &Value)| {
+            known.get(key.as_str()).is_none() && key.as_str() != "layers_pattern" && !is_off(key, value)
+        };
         if let Some((key, value)) = fields.iter().find(unsupported) {
             return Err(wrong(key, format!("not supported: {value}")));
-        }
-        if let Some(pattern) = fields.get(LAYERS_PATTERN)
-            && let Err(problem) = check_layers_pattern(pattern, &config)
-        {
-            return Err(wrong(LAYERS_PATTERN, problem));
         }
         if config.peft_type != "LORA" {
             return Err(wrong("peft_type", format!("expected LORA, found {}", config.peft_type)));
@@ -135,36 +151,29 @@ impl AdapterConfig {
         Ok(config)
     }
 
+    /// What is wrong with `layers_pattern`, which must mean the layers of a Llama. An empty one means any layers.
+    fn check_layers_pattern(&self, value: Option<&Value>) -> Result<(), String> {
+        let patterns: Vec<&str> = match value {
+            None | Some(Value::Null) => return Ok(()),
+            Some(Value::String(pattern)) => vec![pattern],
+            Some(Value::Array(patterns)) => patterns.iter().filter_map(Value::as_str).collect(),
+            Some(other) => return Err(format!("expected a name or a list of names, found {other}")),
+        };
+        if patterns.iter().all(|pattern| pattern.is_empty()) {
+            return Ok(());
+        }
+        if self.layers_to_transform.is_none() {
+            return Err("expected `layers_to_transform` beside it, found none".to_owned());
+        }
+        if patterns.iter().any(|pattern| LAYERS.contains(pattern)) {
+            return Ok(());
+        }
+        Err(format!("expected layers, as a Llama names them, found {}", patterns.join(", ")))
+    }
+
     fn to_json(&self) -> Value {
         json!(self)
     }
-}
-
-/// Checks that a pattern for the name of the list of layers, or one of several, finds that of a Llama: then it says no more
-/// than `layers_to_transform` alone does.
-fn check_layers_pattern(pattern: &Value, config: &AdapterConfig) -> Result<(), String> {
-    let patterns = match pattern {
-        Value::Null => return Ok(()),
-        Value::String(one) => vec![one.as_str()],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
-        other => return Err(format!("expected a text or a list of texts, found {other}")),
-    };
-    if patterns.is_empty() || patterns == [""] {
-        return Ok(());
-    }
-    if config.layers_to_transform.as_ref().is_none_or(Vec::is_empty) {
-        return Err("expected `layers_to_transform` with it, found none".to_owned());
-    }
-    let finds = |pattern: &&str| {
-        let regex = fancy_regex::Regex::new(&format!(r"^.*\.{pattern}\.(\d+)\."));
-        regex.map(|regex| regex.is_match(MODULE).unwrap_or(false)).map_err(|error| error.to_string())
-    };
-    for pattern in &patterns {
-        if finds(pattern)? {
-            return Ok(());
-        }
-    }
-    Err(format!("expected a pattern that finds `layers` in {MODULE}, found {pattern}"))
 }
 
 fn is_off(key: &str, value: &Value) -> bool {
@@ -173,8 +182,9 @@ fn is_off(key: &str, value: &Value) -> bool {
     }
     match (key, value) {
         ("init_lora_weights", Value::Bool(_)) | ("bias", Value::Null) => true,
-        ("init_lora_weights", Value::String(start)) => PLAIN_STARTS.contains(&start.as_str()),
-        ("bias", bias) => bias == "none",
+        ("init_lora_weights", Value::String(start)) => PLAIN_STARTS.contains(&start.to_lowercase().as_str()),
+        // The biases that are trained are those of the linears, and stored beside the adapter where there are any.
+        ("bias", bias) => ["none", "all", "lora_only"].iter().any(|known| bias == known),
         (_, Value::Null | Value::Bool(false)) => true,
         (_, Value::String(text)) => text.is_empty(),
         (_, Value::Array(list)) => list.is_empty(),
@@ -246,30 +256,37 @@ mod tests {
         assert_eq!(pattern, Some(Targets::Pattern("all-linear".into())));
     }
 
+    /// PEFT 0.21.2 computes the same with each of these as without it.
     #[test]
-    fn starts_that_leave_the_base_as_it_is_are_read() {
-        let mut json = written();
-        json["init_lora_weights"] = json!("eva");
-        json["eva_config"] = json!({"rho": 2.0, "tau": 0.99, "whiten": false});
-        json["runtime_config"] = json!({"ephemeral_gpu_offload": false});
-        assert!(AdapterConfig::from_json(Path::new("a"), json).is_ok());
-        let config = parse("loftq_config", json!({"loftq_bits": 4})).unwrap();
-        assert_eq!(config.r, 4);
-    }
-
-    #[test]
-    fn a_pattern_for_layers_must_find_those_of_a_llama() {
-        for pattern in [json!("layers"), json!(["h", "layers"]), json!("lay.rs"), json!([]), json!("")] {
-            assert_eq!(parse("layers_pattern", pattern).unwrap().layers_to_transform, Some(vec![3]));
+    fn what_changes_nothing_is_accepted() {
+        let plain = parse("later", Value::Null).unwrap();
+        let eva = json!({"rho": 2.0, "tau": 0.99, "use_label_mask": true, "label_mask_value": -100, "whiten": false,
+            "adjust_scaling_factors": true});
+        for (field, value) in [
+            ("eva_config", eva),
+            ("corda_config", json!({"corda_method": "ipm"})),
+            ("lora_ga_config", json!({"direction": "ArB2r"})),
+            ("loftq_config", json!({"loftq_bits": 4})),
+            ("velora_config", json!({})),
+            ("fan_in_fan_out", json!(true)),
+            ("bias", json!("all")),
+            ("bias", json!("lora_only")),
+            ("use_qalora", json!(true)),
+            ("ensure_weight_tying", json!(true)),
+            ("auto_mapping", json!({"base_model_class": "LlamaForCausalLM"})),
+            ("init_lora_weights", json!("eva")),
+            ("init_lora_weights", json!("Gaussian")),
+            ("init_lora_weights", json!("orthogonal")),
+            ("init_lora_weights", json!("mica")),
+            ("init_lora_weights", json!("lora_ga")),
+            ("init_lora_weights", Value::Null),
+            ("layers_pattern", json!("layers")),
+            ("layers_pattern", json!(["h", "layers"])),
+            ("layers_pattern", json!("model.layers")),
+            ("layers_pattern", json!([])),
+        ] {
+            assert_eq!(parse(field, value.clone()).as_ref(), Ok(&plain), "{field}: {value}");
         }
-        let expect = "adapter_config.json: `layers_pattern`: expected a pattern that finds `layers` in \
-                      model.layers.0.self_attn.q_proj, found \"blocks\"";
-        assert_eq!(parse("layers_pattern", json!("blocks")).unwrap_err(), expect);
-        let mut json = written();
-        json["layers_to_transform"] = Value::Null;
-        json["layers_pattern"] = json!("layers");
-        let error = AdapterConfig::from_json(Path::new("a"), json).unwrap_err().to_string();
-        assert_eq!(error, "a: `layers_pattern`: expected `layers_to_transform` with it, found none");
     }
 
     #[test]
@@ -278,13 +295,22 @@ mod tests {
             assert_eq!(parse(field, value).unwrap_err(), format!("adapter_config.json: `{field}`: {expect}"));
         };
         check("use_dora", json!(true), "not supported: true");
-        check("bias", json!("all"), "not supported: \"all\"");
+        check("bias", json!("some"), "not supported: \"some\"");
         check("modules_to_save", json!(["lm_head"]), "not supported: [\"lm_head\"]");
-        check("fan_in_fan_out", json!(true), "not supported: true");
         check("lora_bias", json!(true), "not supported: true");
         check("layer_replication", json!([[0, 4]]), "not supported: [[0,4]]");
         check("trainable_token_indices", json!([1]), "not supported: [1]");
-        check("init_lora_weights", json!("pissa"), "not supported: \"pissa\"");
+        for start in ["pissa", "pissa_niter_4", "OLoRA", "corda", "loftq"] {
+            let expect = format!("not supported: {start} changes the base weights too");
+            check("init_lora_weights", json!(start), &expect);
+        }
+        check("init_lora_weights", json!("invented"), "not supported: \"invented\"");
+        for variant in ["kasa_config", "arrow_config", "use_bdlora", "monteclora_config"] {
+            check(variant, json!({"a": 1}), "not supported: {\"a\":1}");
+        }
+        check("alora_invocation_tokens", json!([1]), "not supported: [1]");
+        check("layers_pattern", json!("h"), "expected layers, as a Llama names them, found h");
+        check("layers_pattern", json!(3), "expected a name or a list of names, found 3");
         check("invented_next_year", json!(0.5), "not supported: 0.5");
         check("peft_type", json!("IA3"), "expected LORA, found IA3");
         check("r", json!(0), "expected a rank of at least 1, found 0");
