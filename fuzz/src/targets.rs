@@ -7,12 +7,14 @@ use std::{
 
 use hloom::{
     base::DType,
-    data::{ChatTemplate, Ending, Message, Role, Rows, SpecialTokens, Tokenizer, TokenizerFiles},
+    data::{
+        ChatTemplate, Ending, Message, Role, Rows, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
+    },
     hlo::{proto, text},
     mesh,
     model::Config,
     pjrt::targets::DeviceSpec,
-    runtime::bundle::{Bundle, sha256},
+    runtime::bundle::{Bundle, Contents, sha256},
     step::{Program, StepSpec, build, tensors},
     templates::Templates,
     train::{checkpoint, lora_spec, open_adapter},
@@ -169,7 +171,7 @@ pub fn bundle(input: &[u8]) {
     if let Ok(manifest) = std::fs::read_to_string(files.path("manifest.json")) {
         files.write("manifest.json", manifest.replace("MODULE_SHA256", &sha256(&module)).as_bytes());
     }
-    match Bundle::open(files.folder()) {
+    match Bundle::open(files.folder(), Contents::All) {
         Ok(bundle) => {
             let config = model::config();
             let lora = model::lora(&config);
@@ -205,8 +207,8 @@ pub fn chat_template(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
     let special = BTreeMap::from([("eos_token".to_owned(), "</s>".to_owned())]);
     let Ok(template) = ChatTemplate::new(source, special, now()) else { return };
-    let _ = template.render(&conversation(), Ending::Closed);
-    let _ = template.render(&conversation(), Ending::Prompt);
+    let _ = template.render(&conversation(), &TemplateInputs::default(), Ending::Closed);
+    let _ = template.render(&conversation(), &TemplateInputs::default(), Ending::Prompt);
 }
 
 /// A device file.
@@ -237,13 +239,14 @@ fn tokenizer_of(model: &ModelFiles) -> Result<(), WeightsError> {
         tokenizer: &tokenizer,
         config: config.as_bytes(),
         chat_template: chat_template.as_deref(),
+        ..TokenizerFiles::default()
     };
     let Ok(tokenizer) = Tokenizer::new(files, now()) else { return Ok(()) };
     if let Ok(ids) = tokenizer.encode("a word, <s>\u{e4} 7") {
         let _ = tokenizer.decode(&ids, SpecialTokens::Keep);
     }
     if let Ok(template) = tokenizer.chat_template() {
-        let _ = template.render(&conversation(), Ending::Prompt);
+        let _ = template.render(&conversation(), &TemplateInputs::default(), Ending::Prompt);
     }
     Ok(())
 }
