@@ -224,9 +224,9 @@ pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, BundleError> {
     let words = |error: serde_json::Error| error.to_string().replace("usize", "whole number");
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
         let found = FileKind::of(&text[..text.len().min(FileKind::START)]);
-        odd(match found.is_text() {
-            true => format!("{MANIFEST}: {}", words(error)),
-            false => format!("{MANIFEST}: expected JSON, found {found}"),
+        odd(match found {
+            FileKind::Json | FileKind::Text(_) | FileKind::Binary => format!("{MANIFEST}: {}", words(error)),
+            other => format!("{MANIFEST}: expected JSON, found {other}"),
         })
     })?;
     let builds = manifest.targets.iter().flat_map(|build| [&build.executable, &build.optimized]);
