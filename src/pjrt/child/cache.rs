@@ -9,6 +9,7 @@ use super::{
     request::{EXECUTABLE, OPTIMIZED},
     run::request,
 };
+use crate::base::hex;
 
 /// Written last into a folder of the cache: a folder without it holds nothing.
 const RECORD: &str = "compiled.json";
@@ -52,7 +53,7 @@ fn key(job: &CompileJob<'_>, plugin_sha256: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(serde_json::to_vec(&request).unwrap_or_default());
     digest.update(job.program.bytes);
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest.finalize())
 }
 
 fn read(folder: &Path) -> io::Result<Compiled> {

@@ -11,6 +11,7 @@ use super::{
     request::{Answer, Request, Task},
     run::owned,
 };
+use crate::base::hex;
 use crate::pjrt::{
     NamedValue, PjrtError, Plugin,
     presence::{self, Presence},
@@ -167,7 +168,7 @@ fn key(request: &Request) -> io::Result<String> {
     digest.update(boot);
     digest.update(serde_json::to_vec(request)?);
     digest.update(serde_json::to_vec(&identity(&request.plugin)?)?);
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(digest.finalize()))
 }
 
 /// What changes when a file is replaced or written to.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{Progress, StoreError, Wheel};
-use crate::pjrt::process::KillOnDrop;
+use crate::{base::hex, pjrt::process::KillOnDrop};
 
 /// How often the growth of the download is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -146,5 +146,5 @@ pub(super) fn sha256(path: &Path) -> io::Result<String> {
         }
         hasher.update(&chunk[..read]);
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(hasher.finalize()))
 }
