@@ -65,10 +65,11 @@ const MAGICS: &[(&[u8], FileKind)] = &[
 
 impl FileKind {
     /// Bytes from the start that are enough for every format; the magic of tar comes last, at byte 257.
-    pub const START: usize = 1024;
+    const START: usize = 1024;
 
-    /// The format of a file that begins with `start`: its first kilobyte, or all of it.
-    pub fn of(start: &[u8]) -> Self {
+    /// The format of a file that begins with `bytes`, of which the first kilobyte is looked at.
+    pub fn of(bytes: &[u8]) -> Self {
+        let start = &bytes[..bytes.len().min(Self::START)];
         if start.is_empty() {
             return Self::Empty;
         }

@@ -23,7 +23,7 @@ fn hint(found: &FileKind) -> String {
 pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
     let bytes = fs::read(path)?;
     let not_text = |found| io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found });
-    match FileKind::of(&bytes[..bytes.len().min(FileKind::START)]) {
+    match FileKind::of(&bytes) {
         FileKind::Empty | FileKind::Json | FileKind::Text(_) => {}
         other => return Err(not_text(other)),
     }

@@ -56,7 +56,7 @@ fn layout(bytes: &[u8]) -> Result<Layout, Foreign> {
     if let Some(&(_, found, hint)) = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Err(Foreign { found: found.to_owned(), hint });
     }
-    match FileKind::of(&bytes[..bytes.len().min(FileKind::START)]) {
+    match FileKind::of(bytes) {
         FileKind::Empty | FileKind::Json | FileKind::Text(_) | FileKind::Binary => {}
         other => return Err(Foreign { found: other.to_string(), hint: other.hint().unwrap_or(TO_JSON) }),
     }

@@ -9,7 +9,7 @@ use crate::base::FileKind;
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
     let bytes = read_text(path, "JSON")?;
     let parsed = serde_json::from_slice(&bytes);
-    parsed.map_err(|source| match FileKind::of(&bytes[..bytes.len().min(1024)]) {
+    parsed.map_err(|source| match FileKind::of(&bytes) {
         found @ FileKind::Text(_) => WeightsError::Format { path: path.to_owned(), expected: "JSON", found },
         _ => WeightsError::Json { path: path.to_owned(), source },
     })
@@ -23,7 +23,7 @@ pub(super) fn read_text(path: &Path, expected: &'static str) -> Result<Vec<u8>, 
         path: path.to_owned(),
         source,
     })?;
-    let found = FileKind::of(&bytes[..bytes.len().min(1024)]);
+    let found = FileKind::of(&bytes);
     if !found.is_text() && found != FileKind::Binary {
         return Err(WeightsError::Format { path: path.to_owned(), expected, found });
     }

@@ -21,7 +21,7 @@ pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, Weight
     let file = Arc::new(Mapping::open(path)?);
     let entries = header::parse(path, file.bytes()).map_err(|error| {
         let bytes = file.bytes();
-        match FileKind::of(&bytes[..bytes.len().min(1024)]) {
+        match FileKind::of(bytes) {
             FileKind::Safetensors | FileKind::Binary => error,
             found => WeightsError::Format { path: path.to_owned(), expected: "a safetensors file", found },
         }

@@ -25,7 +25,7 @@ pub enum Contents {
     Module,
 }
 
-/// A bundle whose files have the digests that its manifest lists. That they were written by whoever compiled the bundle is
+/// A bundle whose files have the digests that its manifest lists. That they were written by the one who compiled the bundle is
 /// not known; see the [module's text](super).
 #[derive(Clone, Debug)]
 pub struct Bundle {
@@ -223,7 +223,7 @@ pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, BundleError> {
     // The reader names Rust's type of the number.
     let words = |error: serde_json::Error| error.to_string().replace("usize", "whole number");
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
-        let found = FileKind::of(&text[..text.len().min(FileKind::START)]);
+        let found = FileKind::of(&text);
         odd(match found {
             FileKind::Json | FileKind::Text(_) | FileKind::Binary => format!("{MANIFEST}: {}", words(error)),
             other => format!("{MANIFEST}: expected JSON, found {other}"),
