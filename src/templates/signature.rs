@@ -1,4 +1,4 @@
-//! What the step relies on: the parameters and the result that a template has, whoever wrote it.
+//! What the step relies on: the parameters and the result that any template has, built-in or replaced.
 
 use super::{Hole, TemplateError, fill::fill};
 use crate::{
