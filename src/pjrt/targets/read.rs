@@ -10,7 +10,7 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-use crate::base::{Finding, Findings, Place, nearest};
+use crate::base::{Finding, Findings, LineIndex, Place, nearest};
 
 /// Why a device file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,20 +28,38 @@ pub enum DeviceError {
     Wrong(Findings),
 }
 
-/// The table of a file's top.
-pub(super) fn parse<'i>(file: &str, text: &'i str, findings: &mut Findings) -> DeTable<'i> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let place = line(file, text, error.span().unwrap_or_default());
-        findings.push(Finding::new(place, error.message().trim_end()));
+/// The text of a device file.
+pub(super) struct Source<'i> {
+    /// What findings call it.
+    file: &'i str,
+    text: &'i str,
+    lines: LineIndex,
+}
+
+impl<'i> Source<'i> {
+    pub fn new(file: &'i str, text: &'i str) -> Self {
+        Self { file, text, lines: LineIndex::new(text) }
     }
-    table.into_inner()
+
+    /// The table of the file's top.
+    pub fn parse(&self, findings: &mut Findings) -> DeTable<'i> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in errors {
+            let place = self.place(error.span().unwrap_or_default());
+            findings.push(Finding::new(place, error.message().trim_end()));
+        }
+        table.into_inner()
+    }
+
+    /// The line where `span` begins.
+    fn place(&self, span: Range<usize>) -> Place {
+        Place::line(self.file, self.lines.line(span.start))
+    }
 }
 
 /// One table of a file, while it is read.
 pub(super) struct Section<'a, 'i> {
-    file: &'a str,
-    text: &'a str,
+    source: &'a Source<'i>,
     place: Place,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
@@ -49,8 +67,8 @@ pub(super) struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(file: &'a str, text: &'a str, table: &'a DeTable<'i>, findings: &'a mut Findings) -> Self {
-        Self { file, text, place: Place::file(file), table, known: vec![], findings }
+    pub fn top(source: &'a Source<'i>, table: &'a DeTable<'i>, findings: &'a mut Findings) -> Self {
+        Self { source, place: Place::file(source.file), table, known: vec![], findings }
     }
 
     /// Reads the table `name` inside this one, if it is there.
@@ -64,9 +82,9 @@ impl<'a, 'i> Section<'a, 'i> {
             self.wrong(name, value, "a table");
             return None;
         };
-        let place = self.place_of(value.span()).at(name);
-        let (file, text) = (self.file, self.text);
-        let mut section = Section { file, text, place, table, known: vec![], findings: &mut *self.findings };
+        let place = self.source.place(value.span()).at(name);
+        let source = self.source;
+        let mut section = Section { source, place, table, known: vec![], findings: &mut *self.findings };
         let read = read(&mut section);
         section.finish();
         read
@@ -158,7 +176,8 @@ impl<'a, 'i> Section<'a, 'i> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known here: {}", self.known.join(", ")),
             };
-            let finding = Finding::new(self.place_of(key.span()), format!("no such table or key: {name}"));
+            let finding =
+                Finding::new(self.source.place(key.span()), format!("no such table or key: {name}"));
             self.findings.push(finding.with_hint(hint));
         }
     }
@@ -182,19 +201,9 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table.get(key)
     }
 
-    fn place_of(&self, span: Range<usize>) -> Place {
-        line(self.file, self.text, span)
-    }
-
     fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'i>>, expected: &str) {
-        let found = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
-        let place = self.place_of(value.span()).at(key);
+        let found = self.source.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
+        let place = self.source.place(value.span()).at(key);
         self.complain(place, format!("expected {expected}, found: {found}"));
     }
-}
-
-/// The line of `file` where `span` begins.
-fn line(file: &str, text: &str, span: Range<usize>) -> Place {
-    let before = text.get(..span.start).unwrap_or_default();
-    Place::line(file, 1 + before.matches('\n').count())
 }
