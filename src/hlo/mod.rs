@@ -9,6 +9,7 @@
 
 mod attrs;
 mod builder;
+mod calls;
 mod infer;
 mod loops;
 mod memory;
@@ -28,6 +29,8 @@ pub use attrs::{
     Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };
 pub use builder::{Builder, ModuleBuilder};
+#[cfg(test)]
+pub(crate) use calls::{MAX_CALL_DEPTH, tests::nested_calls};
 pub use infer::infer;
 pub use loops::Turn;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
