@@ -9,8 +9,8 @@
 
 mod attrs;
 mod builder;
-mod calls;
 mod infer;
+mod limits;
 mod loops;
 mod memory;
 mod module;
@@ -29,9 +29,9 @@ pub use attrs::{
     Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };
 pub use builder::{Builder, ModuleBuilder};
-#[cfg(test)]
-pub(crate) use calls::{MAX_CALL_DEPTH, tests::nested_calls};
 pub use infer::infer;
+#[cfg(test)]
+pub(crate) use limits::{MAX_CALL_DEPTH, tests::nested_calls};
 pub use loops::Turn;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};

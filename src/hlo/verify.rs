@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{Attrs, CompId, Computation, Module, calls, infer, memory::ARG_MEMORY_SPACES, text::is_name};
+use super::{Attrs, CompId, Computation, Module, infer, limits, memory::ARG_MEMORY_SPACES, text::is_name};
 use crate::base::{Finding, Findings, Place, Shape};
 
 /// A module that passed every check; [`verify`] is the only way to get one.
@@ -53,9 +53,9 @@ pub fn verify(module: Module) -> Result<Verified, Findings> {
         check_name(&computation.name, &mut findings);
         check_computation(computation, &module.computations[..index], &mut findings);
     }
-    if let Some((id, message)) = calls::too_deep(&module.computations) {
+    if let Some((id, message)) = limits::too_deep(&module.computations) {
         let place = Place::file(&module.computation(id).name);
-        findings.push(Finding::new(place, message).with_hint(calls::HINT));
+        findings.push(Finding::new(place, message).with_hint(limits::HINT));
     }
     check_name(&module.name, &mut findings);
     if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {

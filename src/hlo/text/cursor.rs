@@ -5,7 +5,10 @@ use super::{
     value::read_element,
     word::{dict_length, row_major, unescape},
 };
-use crate::base::{ArrayShape, DType, Finding, Literal, Memory, Place, Shape, nearest};
+use crate::{
+    base::{ArrayShape, DType, Finding, Literal, Memory, Place, Shape, nearest},
+    hlo::limits::{MAX_DIMS, MAX_TUPLE_NESTING},
+};
 
 /// Something wrong at a place of the text.
 #[derive(Debug)]
@@ -42,11 +45,6 @@ impl Mistake {
         Finding { place, message: format!("column {}: {message}", at.column), hint }
     }
 }
-
-/// More dimensions than any array has; keeps hostile text from costing quadratic time.
-const MOST_DIMS: usize = 64;
-/// Tuples inside tuples.
-const MOST_NESTING: usize = 32;
 
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -263,10 +261,10 @@ impl<'a> Cursor<'a> {
         if self.kind() != Kind::Mark('(') {
             return self.array_shape(&[Memory::Device]).map(|(array, _)| Shape::Array(array));
         }
-        if depth == MOST_NESTING {
+        if depth == MAX_TUPLE_NESTING {
             return Err(Mistake::new(
                 self.at(),
-                format!("expected at most {MOST_NESTING} tuples in each other"),
+                format!("expected at most {MAX_TUPLE_NESTING} tuples in each other"),
             ));
         }
         let mut elements = Vec::new();
@@ -292,8 +290,8 @@ impl<'a> Cursor<'a> {
                     "only sizes known when the module is built are supported",
                 ));
             }
-            if dims.len() == MOST_DIMS {
-                return Err(Mistake::new(cursor.at(), format!("expected at most {MOST_DIMS} dimensions")));
+            if dims.len() == MAX_DIMS {
+                return Err(Mistake::new(cursor.at(), format!("expected at most {MAX_DIMS} dimensions")));
             }
             dims.push(cursor.int()?);
             Ok(())

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{cursor::Mistake, lex::Spot, parse::MAX_MISTAKES};
 use crate::{
     base::{Shape, nearest},
-    hlo::{Alias, CompId, Computation, Module, calls, infer},
+    hlo::{Alias, CompId, Computation, Module, infer, limits},
 };
 
 /// A module as far as its grammar goes. Its computation ids count names in the order of their first mention.
@@ -112,9 +112,9 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
         lines.push((at.line, spots.iter().map(|spot| spot.line).collect()));
         computations.push(computation);
     }
-    if let Some((id, message)) = calls::too_deep(&computations) {
+    if let Some((id, message)) = limits::too_deep(&computations) {
         let line = lines[id.index()].0;
-        let mistake = Mistake::new(Spot { line, column: 1 }, message).hint(calls::HINT);
+        let mistake = Mistake::new(Spot { line, column: 1 }, message).hint(limits::HINT);
         mistakes.push(mistake.on(&computations[id.index()].name));
     }
     if !mistakes.is_empty() {

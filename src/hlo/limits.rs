@@ -1,7 +1,14 @@
+//! Limits of what a module may hold. Passes follow nesting by recursion, for which the stack of a thread must suffice.
+
 use super::{CompId, Computation};
 
-/// Calls, loops and reductions inside each other. Differentiation here and passes of compilers follow them by recursion, for
-/// which the stack of a thread must suffice; a training step nests about ten.
+/// More dimensions than any array has; keeps hostile files from costing quadratic time.
+pub(super) const MAX_DIMS: usize = 64;
+
+/// Tuples inside each other.
+pub(super) const MAX_TUPLE_NESTING: usize = 32;
+
+/// Calls, loops and reductions inside each other, which differentiation and plugins follow; a training step nests fewer than ten.
 pub(crate) const MAX_CALL_DEPTH: usize = 64;
 
 /// The first computation with calls nested deeper than [`MAX_CALL_DEPTH`], and what is wrong with it. Each computation calls
