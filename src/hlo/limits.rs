@@ -8,7 +8,8 @@ pub(super) const MAX_DIMS: usize = 64;
 /// Tuples inside each other.
 pub(super) const MAX_TUPLE_NESTING: usize = 32;
 
-/// Calls, loops and reductions inside each other, which differentiation and plugins follow; a training step nests fewer than ten.
+/// Calls, loops and reductions inside each other, which differentiation and plugins follow; a training step nests fewer
+/// than ten.
 pub(crate) const MAX_CALL_DEPTH: usize = 64;
 
 /// The first computation with calls nested deeper than [`MAX_CALL_DEPTH`], and what is wrong with it. Each computation calls
