@@ -82,6 +82,9 @@ impl Tokenizer {
         let mut inner = contain(|| tokenizers::Tokenizer::from_bytes(files.tokenizer))
             .map_err(DataError::NotATokenizer)?
             .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        // Batches have lengths of their own; a file may ask for more padding than there is memory.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let config: serde_json::Map<String, Value> =
             serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
         added::check_own_ids(files.tokenizer, &inner)?;
@@ -90,8 +93,6 @@ impl Tokenizer {
 
         let post_processor = inner.get_post_processor().cloned();
         inner.with_post_processor(None::<PostProcessorWrapper>);
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let declared = Declared::read(&config, &files)?;
         contain(|| declared.add_to(&mut inner)).map_err(DataError::NotATokenizer)??;
 
