@@ -22,14 +22,16 @@ built=target/$host/release
 # A backtrace needs more memory than a target may have left.
 export RUST_BACKTRACE=0
 
-# One target; its log stays beside what it found. A timeout that does not come again is that of a busy machine.
+# One target; its log stays beside what it found. A timeout counts if the input takes the processor for as long: the clock
+# goes on while a busy machine lets the target wait.
 fuzz() {
     local target=$1 found=artifacts/$1 end=$((SECONDS + seconds)) left=$seconds timeout
     mkdir -p "$found" "found/$target" "corpus/$target"
     : >"$found/log"
     until once "$target" "$left"; do
         timeout=$(sed -n 's/.*Test unit written to \(.*timeout-.*\)/\1/p' "$found/log" | tail -n 1)
-        if [ ! -e "${timeout:-none}" ] || ! "$built/$target" "$timeout" -timeout=2 >/dev/null 2>&1; then
+        if [ ! -e "${timeout:-none}" ] ||
+            ! (ulimit -t 2 && "$built/$target" "$timeout" -timeout=60 >/dev/null 2>&1); then
             touch "$found/failed"
             return
         fi
