@@ -235,10 +235,12 @@ fn read_all(checkpoint: &Checkpoint) {
 fn tokenizer_of(model: &ModelFiles) -> Result<(), WeightsError> {
     let (tokenizer, config) = (model.tokenizer_json()?, model.tokenizer_config()?);
     let (config, chat_template) = (config.to_string(), model.chat_template()?);
+    let additional_chat_templates = model.additional_chat_templates()?;
     let files = TokenizerFiles {
         tokenizer: &tokenizer,
         config: config.as_bytes(),
         chat_template: chat_template.as_deref(),
+        additional_chat_templates: &additional_chat_templates,
         ..TokenizerFiles::default()
     };
     let Ok(tokenizer) = Tokenizer::new(files, now()) else { return Ok(()) };

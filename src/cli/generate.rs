@@ -132,6 +132,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
             )?;
             tokenizer.encode_plain(&text)
         }
+        Err(error @ DataError::NoDefaultTemplate { .. }) if form == Form::Chat => Err(error),
         _ => tokenizer.encode(prompt),
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn conversation(&self, conversation: &Conversation, notes: &mut Notes) -> Result<Sample, DataError> {
-        let template = self.tokenizer.chat_template()?;
+        let template = self.tokenizer.chat_template_for(&conversation.inputs)?;
         let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
         let spans = self.tokenizer.encode_spans(&text)?;
         let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);

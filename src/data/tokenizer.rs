@@ -19,7 +19,7 @@ use limits::Growth;
 use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
-use super::{ChatTemplate, DataError};
+use super::{ChatTemplate, DataError, TemplateInputs, chat_templates::ChatTemplates};
 
 /// The files of a Hugging Face folder that say how text becomes tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +28,10 @@ pub struct TokenizerFiles<'a> {
     pub tokenizer: &'a [u8],
     /// `tokenizer_config.json`.
     pub config: &'a [u8],
-    /// `chat_template.jinja`; without it, `chat_template` of the config is taken where it is there.
+    /// `chat_template.jinja`; without it and additional ones, `chat_template` of the config is taken where it is there.
     pub chat_template: Option<&'a str>,
+    /// The files of the folder `additional_chat_templates`: their names without `.jinja`, and their texts.
+    pub additional_chat_templates: &'a [(String, String)],
     /// `special_tokens_map.json`.
     pub special_tokens_map: Option<&'a [u8]>,
     /// `added_tokens.json`.
@@ -55,7 +57,7 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     growth: Growth,
     post_processor: Option<PostProcessorWrapper>,
-    chat_template: Option<ChatTemplate>,
+    chat_templates: ChatTemplates,
     special_ids: HashSet<u32>,
     /// The ids that stand for a token, ascending.
     ids: Vec<u32>,
@@ -110,17 +112,13 @@ impl Tokenizer {
 
         let variables: BTreeMap<String, String> =
             declared.named.into_iter().map(|(key, token)| (key, token.content)).collect();
-        let chat_template = files
-            .chat_template
-            .or_else(|| chat_template(&config))
-            .map(|source| ChatTemplate::new(source, variables, now))
-            .transpose()?;
+        let chat_templates = ChatTemplates::read(&config, &files, &variables, now)?;
         let pad_id = pad_id.unwrap_or_default();
         Ok(Self {
             inner,
             growth,
             post_processor,
-            chat_template,
+            chat_templates,
             special_ids,
             ids,
             bos_id,
@@ -229,24 +227,21 @@ impl Tokenizer {
         self.pad_id
     }
 
-    /// The template for conversations.
+    /// The template for conversations without tools.
     ///
     /// # Errors
-    /// [`DataError::NoChatTemplate`] if the files hold none.
+    /// [`DataError::NoChatTemplate`] if the files hold none, [`DataError::NoDefaultTemplate`] if they hold only others.
     pub fn chat_template(&self) -> Result<&ChatTemplate, DataError> {
-        self.chat_template.as_ref().ok_or(DataError::NoChatTemplate)
+        self.chat_template_for(&TemplateInputs::default())
     }
-}
 
-/// `chat_template`: a text, or a list of named texts of which `default` is meant.
-fn chat_template(config: &serde_json::Map<String, Value>) -> Option<&str> {
-    let value = config.get("chat_template")?;
-    let named_default = || {
-        let templates = value.as_array()?;
-        let default = templates.iter().find(|t| t.get("name").and_then(Value::as_str) == Some("default"))?;
-        default.get("template")?.as_str()
-    };
-    value.as_str().or_else(named_default)
+    /// The template for conversations with these inputs.
+    ///
+    /// # Errors
+    /// As [`Self::chat_template`].
+    pub fn chat_template_for(&self, inputs: &TemplateInputs) -> Result<&ChatTemplate, DataError> {
+        self.chat_templates.of(inputs)
+    }
 }
 
 /// What a tokenizer is tried on when its file is read.
@@ -274,7 +269,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::data::testing::{self, CHATML};
+    use crate::data::{
+        Message, Role,
+        testing::{self, CHATML},
+    };
 
     fn load(config: Value, chat_template: Option<&str>) -> Result<Tokenizer, DataError> {
         let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
@@ -347,6 +345,82 @@ mod tests {
         );
         let from_file = render(json!({"eos_token": eos, "chat_template": "c"}), Some(CHATML));
         assert_eq!(from_file, "<|im_start|>assistant\n");
+    }
+
+    /// What a conversation without tools and one with them read as, or the error.
+    fn check_named(config: Value, file: Option<&str>, additional: &[(&str, &str)], expect: [&str; 3]) {
+        let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
+        let additional: Vec<_> = additional.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+        let files = TokenizerFiles {
+            tokenizer: tokenizer.as_bytes(),
+            config: config.as_bytes(),
+            chat_template: file,
+            additional_chat_templates: &additional,
+            ..TokenizerFiles::default()
+        };
+        let tokenizer = Tokenizer::new(files, UNIX_EPOCH).unwrap();
+        let render = |tools: Option<Value>| {
+            let inputs = TemplateInputs { tools, ..TemplateInputs::default() };
+            let template = tokenizer.chat_template_for(&inputs)?;
+            template.render(&[Message::new(Role::User, "q")], &inputs, crate::data::Ending::Closed)
+        };
+        let found = [None, Some(json!([])), Some(json!([{"type": "function"}]))]
+            .map(|tools| render(tools).unwrap_or_else(|error| error.to_string()));
+        assert_eq!(found, expect, "{config}");
+    }
+
+    /// The texts are those of `apply_chat_template` of transformers 5.24, the errors where it raises one.
+    #[test]
+    fn a_conversation_with_tools_has_the_template_for_them() {
+        let tool_use = "t{{ tools|length }}:{% for m in messages %}{{ m.role }}{% endfor %}";
+        let default = "d:{% for m in messages %}{{ m.role }}{% endfor %}";
+        let named = |name: &str, template: &str| json!({"name": name, "template": template});
+        let both = json!({"chat_template": [named("default", default), named("tool_use", tool_use)]});
+        let expect = ["d:user", "t0:user", "t1:user"];
+        check_named(both.clone(), None, &[], expect);
+        check_named(json!({}), Some(default), &[("tool_use", tool_use)], expect);
+        // Files win over the config, even where they are fewer.
+        check_named(both, Some("f"), &[], ["f", "f", "f"]);
+        check_named(json!({"chat_template": "c"}), None, &[("default", "f")], ["f", "f", "f"]);
+        let error = |names: &str| format!("expected a chat template named `default`, found only: {names}");
+        let (rag, no_default) = (error("rag"), error("rag, tool_use"));
+        let list = json!({"chat_template": [named("tool_use", tool_use), named("rag", "{% if %}")]});
+        check_named(list, None, &[], [&no_default, "t0:user", "t1:user"]);
+        check_named(json!({}), None, &[("rag", "r")], [&rag, &rag, &rag]);
+        check_named(json!({"chat_template": []}), None, &[], ["expected a chat template, found none"; 3]);
+    }
+
+    #[test]
+    fn errors_of_chat_templates_name_their_file_and_line() {
+        let wrong = "a\n{% if %}";
+        let problem = "expected an expression, found end of statement block";
+        check_refused(
+            json!({"chat_template": wrong}),
+            &format!("tokenizer_config.json: chat template line 2: {problem}"),
+        );
+        check_refused(
+            json!({"chat_template": [{"name": "tool_use", "template": wrong}]}),
+            &format!("tokenizer_config.json: chat template `tool_use` line 2: {problem}"),
+        );
+        let error = load(json!({}), Some(wrong)).unwrap_err();
+        assert_eq!(error.to_string(), format!("chat_template.jinja:2: {problem}"));
+        let long = "a".repeat(1 << 21);
+        let error = load(json!({}), Some(&long)).unwrap_err().to_string();
+        assert!(error.starts_with("chat_template.jinja: expected a template of at most "), "{error}");
+        check_named(
+            json!({}),
+            Some("\n\n{{ raise_exception('no') }}"),
+            &[("tool_use", "\n{{ 1 // 0 }}")],
+            [
+                "chat_template.jinja:3: no",
+                "additional_chat_templates/tool_use.jinja:2: integer division or modulo by zero",
+                "additional_chat_templates/tool_use.jinja:2: integer division or modulo by zero",
+            ],
+        );
+        let kinds =
+            "`chat_template`: expected a text, or a list of {\"name\": ..., \"template\": ...}, found ";
+        check_refused(json!({"chat_template": 3}), &format!("tokenizer_config.json: {kinds}3"));
+        check_refused(json!({"chat_template": ["a"]}), &format!("tokenizer_config.json: {kinds}\"a\""));
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Model {
         let tokenizer = self.files.tokenizer_json()?;
         let config = self.files.tokenizer_config()?.to_string();
         let chat_template = self.files.chat_template()?;
+        let additional_chat_templates = self.files.additional_chat_templates()?;
         let special_tokens_map = self.files.special_tokens_map()?;
         let added_tokens = self.files.added_tokens()?;
         let eos_ids = [self.config.eos_token_ids.clone(), self.files.generation_eos_ids()?].concat();
@@ -58,6 +59,7 @@ impl Model {
             tokenizer: &tokenizer,
             config: config.as_bytes(),
             chat_template: chat_template.as_deref(),
+            additional_chat_templates: &additional_chat_templates,
             special_tokens_map: special_tokens_map.as_deref(),
             added_tokens: added_tokens.as_deref(),
             eos_ids: &eos_ids,
