@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn blocks_are_found_by_their_marks() {
         check("éabcd", "é[ab]c[][d]", Some(&[2..4, 5..5, 5..6]));
-        check("abcd", "[a[b]c]d", Some(&[0..3]));
+        check("abcde", "[a[b]c]d[e]", Some(&[0..3, 4..5]));
         check("a", "a", Some(&[]));
     }
 

@@ -1,6 +1,7 @@
 //! Text to token ids and back.
 
 mod added;
+mod backtracking;
 #[cfg(test)]
 mod broken;
 mod contain;
@@ -15,7 +16,7 @@ use std::{
 use added::Declared;
 use contain::contain;
 pub use contain::panics_are_contained;
-use limits::Growth;
+use limits::Limits;
 use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
@@ -55,7 +56,7 @@ pub enum SpecialTokens {
 pub struct Tokenizer {
     /// Without post-processor, so that the offsets of its tokens are untrimmed.
     inner: tokenizers::Tokenizer,
-    growth: Growth,
+    limits: Limits,
     post_processor: Option<PostProcessorWrapper>,
     chat_templates: ChatTemplates,
     special_ids: HashSet<u32>,
@@ -80,7 +81,7 @@ impl Tokenizer {
     /// If a file is not what its name says, a special token is not in the vocabulary, the files give a token two ids
     /// or an id two tokens, or the chat template does not parse.
     pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
-        let growth = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
+        let limits = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
         let mut inner = contain(|| tokenizers::Tokenizer::from_bytes(files.tokenizer))
             .map_err(DataError::NotATokenizer)?
             .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
@@ -90,7 +91,7 @@ impl Tokenizer {
         let config: serde_json::Map<String, Value> =
             serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
         added::check_own_ids(files.tokenizer, &inner)?;
-        growth.check_encode(PROBE.len()).map_err(DataError::NotATokenizer)?;
+        limits.check_encode(PROBE).map_err(DataError::NotATokenizer)?;
         probe(&inner).map_err(DataError::NotATokenizer)?;
 
         let post_processor = inner.get_post_processor().cloned();
@@ -116,7 +117,7 @@ impl Tokenizer {
         let pad_id = pad_id.unwrap_or_default();
         Ok(Self {
             inner,
-            growth,
+            limits,
             post_processor,
             chat_templates,
             special_ids,
@@ -134,7 +135,7 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer cannot represent the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| -> tokenizers::Result<_> {
             let encoding = self.inner.encode(text, false)?;
             match &self.post_processor {
@@ -151,7 +152,7 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::encode`].
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode_fast(text, false)).map_err(DataError::Encode)?;
         Ok(encoding.map_err(unencodable)?.get_ids().to_vec())
     }
@@ -159,7 +160,7 @@ impl Tokenizer {
     /// As [`Self::encode_plain`], with the bytes each token came from. Tokens that share one character all
     /// name the whole of it.
     pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<Span>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode(text, false)).map_err(DataError::Encode)?;
         let encoding = encoding.map_err(unencodable)?;
         let spans = encoding.get_ids().iter().zip(encoding.get_offsets());
@@ -175,7 +176,7 @@ impl Tokenizer {
             return Err(DataError::UnknownId { limit: self.vocab_size(), id });
         }
         let bytes = ids.iter().filter_map(|&id| self.inner.id_to_token(id)).map(|token| token.len()).sum();
-        self.growth.check_decode(bytes).map_err(DataError::Decode)?;
+        self.limits.check_decode(bytes).map_err(DataError::Decode)?;
         contain(|| self.inner.decode(ids, special_tokens == SpecialTokens::Skip))
             .map_err(DataError::Decode)?
             .map_err(|error| DataError::Decode(error.to_string()))
@@ -263,7 +264,7 @@ fn unencodable(error: tokenizers::Error) -> DataError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
     use serde_json::json;
@@ -306,6 +307,60 @@ mod tests {
         assert_eq!(ids.last(), tokenizer.token_id("<|im_end|>").as_ref());
         assert_eq!(tokenizer.decode(&ids, SpecialTokens::Keep).unwrap(), "<|im_start|>the<|im_end|>");
         assert_eq!(tokenizer.decode(&ids, SpecialTokens::Skip).unwrap(), "the");
+    }
+
+    fn with_component(key: &str, component: Value) -> Result<Tokenizer, DataError> {
+        let mut tokenizer: Value = serde_json::from_str(&testing::tokenizer_json()).unwrap();
+        tokenizer[key] = component;
+        let tokenizer = tokenizer.to_string();
+        let files =
+            TokenizerFiles { tokenizer: tokenizer.as_bytes(), config: b"{}", ..TokenizerFiles::default() };
+        Tokenizer::new(files, UNIX_EPOCH)
+    }
+
+    fn split(pattern: &str) -> Value {
+        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
+    }
+
+    #[test]
+    fn patterns_that_backtrack_too_often_are_an_error() {
+        let start = std::time::Instant::now();
+        let text = "a".repeat(50_000);
+        let replace =
+            |pattern: &str| json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": "b"});
+        let sequence = json!({"type": "Sequence", "pretokenizers": [split("b"), split(r"((a|aa)+)\1b")]});
+        for (key, component, pattern) in [
+            ("pre_tokenizer", split(r"(?:a(?!x)|aa)+b"), r"(?:a(?!x)|aa)+b"),
+            ("pre_tokenizer", sequence, r"((a|aa)+)\1b"),
+            ("normalizer", replace(r"(?:a(?!x)|aa)+b"), r"(?:a(?!x)|aa)+b"),
+        ] {
+            let error =
+                with_component(key, component).unwrap().encode_plain(&text).map(|ids| ids.len()).unwrap_err();
+            let expect = format!(
+                "the text could not be encoded: `{key}` of tokenizer.json: the regular expression `{pattern}` \
+                 backtracks more than a million times in a text of 50000 bytes"
+            );
+            assert_eq!(error.to_string(), expect);
+        }
+        // Each match is found, but by many steps.
+        let slow = with_component("pre_tokenizer", split("(?=((?=a)a|aa){1,12}b|)a")).unwrap();
+        let error = slow.encode_plain(&text).unwrap_err().to_string();
+        assert!(error.ends_with("takes longer than 1.5 s in a text of 50000 bytes"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn patterns_without_steps_back_take_any_text() {
+        let text = "a".repeat(50_000) + "b";
+        for pattern in ["(a+)+$", "(a|aa)+c", "(a*)*b"] {
+            let tokenizer = with_component("pre_tokenizer", split(pattern)).unwrap();
+            assert_eq!(tokenizer.encode_plain(&text).unwrap().len(), text.len(), "{pattern}");
+        }
+        let llama = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+        let tokenizer = with_component("pre_tokenizer", split(llama)).unwrap();
+        for text in ["a b  12345\n\n ".repeat(5000), " ".repeat(50_000), "a".repeat(50_000)] {
+            assert!(tokenizer.encode_plain(&text).is_ok());
+        }
     }
 
     #[test]
