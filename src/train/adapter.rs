@@ -130,6 +130,7 @@ pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
         target_modules: config.target_modules.as_ref().map_or(PeftModules::List(vec![]), modules),
         exclude_modules: config.exclude_modules.as_ref().map(modules),
         layers_to_transform: config.layers_to_transform.clone().unwrap_or_default(),
+        layers_pattern: config.layers_pattern.clone().unwrap_or_default(),
         rank_pattern: config.rank_pattern.0.clone(),
         alpha_pattern: config.alpha_pattern.0.clone(),
     })
@@ -153,6 +154,7 @@ pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterCon
         target_modules: Some(targets(fields.target_modules)),
         exclude_modules: fields.exclude_modules.map(targets),
         layers_to_transform: Some(fields.layers_to_transform).filter(|layers| !layers.is_empty()),
+        layers_pattern: Some(fields.layers_pattern).filter(|patterns| !patterns.is_empty()),
         rank_pattern: Patterns(fields.rank_pattern),
         alpha_pattern: Patterns(fields.alpha_pattern),
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Adapted, LoraPlan, LoraSpec, Targets,
-    matching::{Pattern, names},
+    matching::{LayerPattern, Pattern, names},
 };
 use crate::{
     base::{Finding, Findings, Place, nearest},
@@ -24,40 +24,66 @@ impl LoraSpec {
     /// Every problem found, each at the field's name in PEFT: ranks and alphas out of range, expressions
     /// that cannot be read, entries and patterns that match no linear, modules that are not linears.
     pub fn resolve(&self, config: &Config) -> Result<LoraPlan, Findings> {
-        let mut findings = Findings::default();
+        let (plan, unused) = self.resolve_saved(config)?;
+        unused.into_result(plan)
+    }
+
+    /// As [`LoraSpec::resolve`], for an adapter that was made elsewhere, perhaps for a model with more modules: the parts
+    /// of lists and patterns that match nothing are returned beside the plan and change nothing, as in PEFT.
+    ///
+    /// # Errors
+    /// Every other problem, and all of them where no linear is left to adapt.
+    pub fn resolve_saved(&self, config: &Config) -> Result<(LoraPlan, Findings), Findings> {
+        let (mut findings, mut unused) = (Findings::default(), Findings::default());
+        let plan = self.decide(config, &mut findings, &mut unused);
+        match plan {
+            Some(plan) if findings.0.is_empty() => Ok((plan, unused)),
+            _ => {
+                findings.0.append(&mut unused.0);
+                Err(findings)
+            }
+        }
+    }
+
+    /// `None` after a finding or something unused.
+    fn decide(&self, config: &Config, findings: &mut Findings, unused: &mut Findings) -> Option<LoraPlan> {
         let (modules, others) = (linears(config), other_modules(config));
         let universe: Vec<&str> =
             modules.iter().map(|module| &module.name).chain(&others).map(String::as_str).collect();
-        self.check_numbers(&mut findings);
-        self.check_layers(config, &mut findings);
-        let targets = Selector::new("target_modules", &self.targets, &universe, &mut findings);
+        self.check_numbers(findings);
+        self.check_layers(config, findings, unused);
+        let lists = layer_patterns(&self.layers_pattern, &universe, findings);
+        let targets = Selector::new("target_modules", &self.targets, &universe, findings);
         let exclude = self
             .exclude
             .as_ref()
-            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, &mut findings));
-        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, &mut findings);
-        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, &mut findings);
-        let (Some(targets), true) = (targets, findings.0.is_empty()) else { return Err(findings) };
+            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, findings));
+        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, findings);
+        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, findings);
+        let targets = targets.filter(|_| findings.0.is_empty())?;
 
         let excluded = |module: &str| exclude.as_ref().is_some_and(|exclude| exclude.matches(module));
         let adaptable: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
         let refused: Vec<&str> = others.iter().map(String::as_str).filter(|name| !excluded(name)).collect();
-        targets.check_entries(&adaptable, &refused, &mut findings);
+        targets.check_entries(&adaptable, &refused, findings, unused);
         if let Some(exclude) = &exclude {
-            exclude.check_entries(&universe, &[], &mut findings);
+            exclude.check_entries(&universe, &[], findings, unused);
         }
         let is_target = |module: &Module| {
-            targets.matches(&module.name) && self.takes_layer(&targets, module) && !excluded(&module.name)
+            targets.matches(&module.name)
+                && self.takes_layer(&targets, &lists, module)
+                && !excluded(&module.name)
         };
         let chosen: Vec<&Module> = modules.iter().filter(|module| is_target(module)).collect();
-        if chosen.is_empty() && findings.0.is_empty() {
-            report(&mut findings, "target_modules", "no linear is left to adapt");
+        if chosen.is_empty() {
+            if findings.0.is_empty() && unused.0.is_empty() {
+                self.nothing_left(&modules, &lists, findings);
+            }
+            return None;
         }
-        if !chosen.is_empty() {
-            check_keys("rank_pattern", &ranks, &chosen, &mut findings);
-            check_keys("alpha_pattern", &alphas, &chosen, &mut findings);
-        }
-        self.check_ranks(config, &ranks, &chosen, &mut findings);
+        check_keys("rank_pattern", &ranks, &chosen, unused);
+        check_keys("alpha_pattern", &alphas, &chosen, unused);
+        self.check_ranks(config, &ranks, &chosen, findings);
         let mut layers = vec![[None; Linear::ALL.len()]; config.num_hidden_layers];
         for module in chosen {
             let rank = first_match(&ranks, &module.name).unwrap_or(self.rank);
@@ -65,7 +91,7 @@ impl LoraSpec {
             let scale = self.scaling.scale(alpha, rank);
             layers[module.layer][module.linear as usize] = Some(Adapted { rank, scale });
         }
-        findings.into_result(LoraPlan::new(config, layers))
+        Some(LoraPlan::new(config, layers))
     }
 
     fn check_numbers(&self, findings: &mut Findings) {
@@ -107,7 +133,7 @@ impl LoraSpec {
         }
     }
 
-    fn check_layers(&self, config: &Config, findings: &mut Findings) {
+    fn check_layers(&self, config: &Config, findings: &mut Findings, unused: &mut Findings) {
         const PLACE: &str = "layers_to_transform";
         if !self.layers.is_empty() && !matches!(self.targets, Targets::Names(_)) {
             let finding =
@@ -117,7 +143,7 @@ impl LoraSpec {
         let count = config.num_hidden_layers;
         for layer in self.layers.iter().filter(|&&layer| layer >= count) {
             report(
-                findings,
+                unused,
                 PLACE,
                 format!("expected a layer from 0 to {}, found {layer}", count.saturating_sub(1)),
             );
@@ -125,8 +151,20 @@ impl LoraSpec {
     }
 
     /// PEFT asks for the layer only where a list entry is not the module's full name.
-    fn takes_layer(&self, targets: &Selector<'_>, module: &Module) -> bool {
-        self.layers.is_empty() || self.layers.contains(&module.layer) || targets.has_full_name(&module.name)
+    fn takes_layer(&self, targets: &Selector<'_>, lists: &[LayerPattern], module: &Module) -> bool {
+        self.layers.is_empty()
+            || targets.has_full_name(&module.name)
+            || layer_of(module, lists).is_some_and(|layer| self.layers.contains(&layer))
+    }
+
+    fn nothing_left(&self, modules: &[Module], lists: &[LayerPattern], findings: &mut Findings) {
+        if self.layers.is_empty() || modules.iter().any(|module| layer_of(module, lists).is_some()) {
+            return report(findings, "target_modules", "no linear is left to adapt");
+        }
+        let message = format!("matches no list of layers: {}", self.layers_pattern.join(", "));
+        let finding = Finding::new(place("layers_pattern"), message);
+        findings
+            .push(finding.with_hint("the list of a Llama's layers is `layers`, or in full `model.layers`"));
     }
 }
 
@@ -135,6 +173,25 @@ struct Module {
     name: String,
     layer: usize,
     linear: Linear,
+}
+
+/// The layer that `layers_to_transform` counts a linear to, by the first pattern that matches.
+fn layer_of(module: &Module, lists: &[LayerPattern]) -> Option<usize> {
+    match lists {
+        [] => Some(module.layer),
+        lists => lists.iter().find_map(|list| list.layer(&module.name)).flatten(),
+    }
+}
+
+fn layer_patterns(patterns: &[String], universe: &[&str], findings: &mut Findings) -> Vec<LayerPattern> {
+    let mut lists = Vec::new();
+    for pattern in patterns {
+        match LayerPattern::new(pattern, universe) {
+            Ok(list) => lists.push(list),
+            Err(message) => report(findings, "layers_pattern", message),
+        }
+    }
+    lists
 }
 
 fn linears(config: &Config) -> Vec<Module> {
@@ -199,8 +256,14 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// Notes entries that match one of the `refused` names, or none of the `allowed` ones.
-    fn check_entries(&self, allowed: &[&str], refused: &[&str], findings: &mut Findings) {
+    /// Notes entries that match one of the `refused` names, or as unused that match none of the `allowed` ones.
+    fn check_entries(
+        &self,
+        allowed: &[&str],
+        refused: &[&str],
+        findings: &mut Findings,
+        unused: &mut Findings,
+    ) {
         match self {
             Self::All => {}
             Self::Names { field, entries } => {
@@ -211,7 +274,7 @@ impl<'a> Selector<'a> {
                     if let Some(name) = refused.iter().find(|name| names(entry, name)) {
                         refuse_module(field, entry, name, findings);
                     } else if !allowed.iter().any(|name| names(entry, name)) {
-                        refuse_entry(field, entry, nearest_linear(entry, allowed), findings);
+                        refuse_entry(field, entry, nearest_linear(entry, allowed), unused);
                     }
                 }
             }
@@ -221,7 +284,7 @@ impl<'a> Selector<'a> {
                 } else if !allowed.iter().any(|name| pattern.matches(name)) {
                     let example = Linear::Query.module_name(0);
                     let hint = format!("an expression must match a whole name, such as {example}");
-                    refuse_entry(field, text, hint, findings);
+                    refuse_entry(field, text, hint, unused);
                 }
             }
         }
@@ -511,6 +574,46 @@ mod tests {
                 "`layers_to_transform`: expected a layer from 0 to 1, found 2",
             ],
         );
+    }
+
+    #[test]
+    fn a_pattern_without_a_list_of_layers_is_refused() {
+        let spec = |pattern: &str| LoraSpec {
+            layers: vec![0],
+            layers_pattern: vec![pattern.to_owned()],
+            ..of_names(&["q_proj"])
+        };
+        refuse(
+            &spec("h"),
+            &["`layers_pattern`: matches no list of layers: h\n  \
+               hint: the list of a Llama's layers is `layers`, or in full `model.layers`"],
+        );
+        refuse(&spec(r"l\Nayers"), &[r"`layers_pattern`: not a regular expression: l\Nayers: bad escape \N"]);
+        refuse(
+            &spec("layers)"),
+            &["`layers_pattern`: not a regular expression, at character 7 of layers): \
+               general parsing error: end of string not reached"],
+        );
+    }
+
+    #[test]
+    fn a_saved_adapter_may_name_what_the_model_lacks() {
+        let spec = LoraSpec {
+            layers: vec![1, 7],
+            rank_pattern: patterns(&[("qkv", 4)]),
+            exclude: Some(Targets::Names(vec!["visual".into()])),
+            ..of_names(&["q_proj", "qkv"])
+        };
+        let (plan, unused) = spec.resolve_saved(&tiny()).unwrap();
+        assert_eq!(plan.iter().count(), 1);
+        let places: Vec<_> = unused.0.iter().map(|finding| finding.place.to_string()).collect();
+        assert_eq!(
+            places,
+            ["`layers_to_transform`", "`target_modules`", "`exclude_modules`", "`rank_pattern`"]
+        );
+        assert_eq!(spec.resolve(&tiny()).unwrap_err(), unused);
+        assert!(of_names(&["qkv"]).resolve_saved(&tiny()).is_err());
+        assert!(of_names(&["q_proj", "lm_head"]).resolve_saved(&tiny()).is_err());
     }
 
     #[test]
