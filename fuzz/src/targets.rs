@@ -152,7 +152,7 @@ pub fn adapter(input: &[u8]) {
     };
     let config = model::config();
     let _ = lora_spec(&adapter.config).resolve(&config);
-    let _ = open_adapter(&adapter, &config, "adapter");
+    let _ = open_adapter(adapter, &config, "adapter");
 }
 
 /// The checkpoint of a training run.
