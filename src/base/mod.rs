@@ -27,4 +27,4 @@ pub use partitioner::Partitioner;
 pub use shape::{ArrayShape, Shape};
 pub use sniff::FileKind;
 pub use tag::{Tag, Use};
-pub use text::read_text;
+pub use text::{read_text, read_text_bytes};
