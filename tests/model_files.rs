@@ -17,7 +17,7 @@ use hloom::{
 };
 use serde_json::json;
 
-use crate::support::world::{TRAIN, World};
+use crate::support::world::{Ran, TRAIN, World};
 
 const EMBED: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
@@ -268,6 +268,25 @@ fn a_base_that_is_assumed_is_said() {
     let expect = "model/config.json: `rope_theta`: missing, 10000 is assumed, as for the first Llama models\n  \
                   hint: Llama 3 models have 500000: copy config.json from the original model";
     assert_eq!(opened(&world), (false, vec![expect.to_owned()]));
+}
+
+#[test]
+fn commands_without_weights_tell_the_warnings_too() {
+    let world = World::new();
+    world.change_json("model/config.json", |config| config["rope_parameters"] = json!(null));
+    world.write("mesh.toml", "[mesh]\nfsdp = 1\n");
+    let expect = "warning: model/config.json: `rope_theta`: missing, 10000 is assumed, as for the first Llama models\n  \
+                  hint: Llama 3 models have 500000: copy config.json from the original model\n";
+    for line in [
+        "dump --model model --out module.hlo",
+        "check mesh.toml --model model",
+        "explain mesh.toml --model model *q_proj",
+        "compile --model model --out bundle --quiet",
+    ] {
+        let Ran { code, err, .. } = world.hloom(line);
+        assert_eq!((code, err.matches(expect).count()), (Some(0), 1), "{line}: {err}");
+        assert_eq!(err.matches("warning").count(), 1, "{line}: {err}");
+    }
 }
 
 const GENERATE: &str = "generate --model model --adapter adapter --prompt hi --max-new-tokens 1";

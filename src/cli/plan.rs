@@ -24,6 +24,7 @@ use crate::{
         RunData, TrainError, checkpoint,
         run::{RunConfig, Start},
     },
+    weights::refuse_dangling,
 };
 
 /// What a setting is where nobody says it. The help texts of [`Settings`] say the same.
@@ -57,6 +58,7 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
             (rows, HeldOut::Last(settings.held_out.unwrap_or(QUICKSTART_HELD_OUT)))
         }
         Some(file) => {
+            refuse_dangling(file)?;
             let rows = Rows::read(file)?;
             let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MOST_HELD_OUT);
             let wanted = settings.held_out.unwrap_or(twentieth);

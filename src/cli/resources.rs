@@ -7,7 +7,7 @@ use std::{
 
 use super::{Env, plan, progress::Reporter, start::Starter, words::Word};
 use crate::{
-    base::nearest,
+    base::{Finding, nearest},
     model::{Config, builtin_names},
     pjrt::{
         Plugin,
@@ -18,6 +18,7 @@ use crate::{
     step::StepError,
     templates::Templates,
     train::{Model, TrainError, model_config, quickstart_model},
+    weights::refuse_dangling,
 };
 
 /// The model that the store has, by the name of its built-in configuration, and its name on the model hub.
@@ -96,6 +97,7 @@ impl Resources {
     /// The model that `named` says: a path, or the one that can be fetched, which is also the default.
     pub fn model(&self, named: Option<&str>, reporter: &mut Reporter<'_>) -> Result<NamedModel, TrainError> {
         let named = named.unwrap_or(FETCHED);
+        refuse_dangling(Path::new(named))?;
         let named = if Path::new(named).exists() {
             NamedModel { model: Model::open(Path::new(named))?, base: named.to_owned() }
         } else if named == FETCHED {
@@ -156,14 +158,15 @@ impl Resources {
     }
 }
 
-/// The configuration of a built-in model, or of a model on disk.
-pub fn config(named: &str) -> Result<Config, TrainError> {
+/// The configuration of a built-in model, or of a model on disk with what its files leave open or contradict.
+pub fn config(named: &str) -> Result<(Config, Vec<Finding>), TrainError> {
     let path = Path::new(named);
+    refuse_dangling(path)?;
     if path.exists() {
         return model_config(path);
     }
     if builtin_names().any(|name| name == named) {
-        return Ok(Config::builtin(named)?);
+        return Ok((Config::builtin(named)?, vec![]));
     }
     let hint = match nearest(named, builtin_names()) {
         Some(near) => format!("did you mean `{near}`?"),

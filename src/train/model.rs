@@ -69,20 +69,24 @@ impl Model {
     }
 }
 
-/// The configuration of the model at a path: that of [`Model::open`], whether or not its weights can be read.
+/// The configuration of the model at a path, with its warnings: those of [`Model::open`], whether or not its weights can
+/// be read.
 ///
 /// # Errors
 /// If it has none, or it is malformed.
-pub fn model_config(path: &Path) -> Result<Config, TrainError> {
+pub fn model_config(path: &Path) -> Result<(Config, Vec<Finding>), TrainError> {
     let files = ModelFiles::open(path)?;
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    let mut config = Config::from_hf(&files.config()?, &file.display().to_string())?;
-    if config.tie_word_embeddings
-        && let Ok(mut checkpoint) = files.checkpoint()
-    {
+    let file = file.display().to_string();
+    let fields = files.config()?;
+    let mut config = Config::from_hf(&fields, &file)?;
+    let mut warnings = Config::assumptions(&fields, &file);
+    if let Ok(mut checkpoint) = files.checkpoint() {
         fit_config(&mut checkpoint, &mut config).unwrap_or_default();
+        checkpoint.note_doubles();
+        warnings.extend_from_slice(checkpoint.warnings());
     }
-    Ok(config)
+    Ok((config, warnings))
 }
 
 /// The model of the quick start, installed where it is missing.
