@@ -126,10 +126,10 @@ pub enum DataError {
         /// Sequence length in tokens.
         seq: usize,
     },
-    /// A sequence with no next token, or a batch without sequences.
+    /// A sequence with no next token.
     #[error("expected at least {least} for `{setting}`, found: {found}")]
     TooSmall {
-        /// `seq` or `batch`.
+        /// `seq`.
         setting: &'static str,
         /// The least that works.
         least: usize,
