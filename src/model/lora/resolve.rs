@@ -577,46 +577,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_a_list_of_layers_is_refused() {
-        let spec = |pattern: &str| LoraSpec {
-            layers: vec![0],
-            layers_pattern: vec![pattern.to_owned()],
-            ..of_names(&["q_proj"])
-        };
-        refuse(
-            &spec("h"),
-            &["`layers_pattern`: matches no list of layers: h\n  \
-               hint: the list of a Llama's layers is `layers`, or in full `model.layers`"],
-        );
-        refuse(&spec(r"l\Nayers"), &[r"`layers_pattern`: not a regular expression: l\Nayers: bad escape \N"]);
-        refuse(
-            &spec("layers)"),
-            &["`layers_pattern`: not a regular expression, at character 7 of layers): \
-               general parsing error: end of string not reached"],
-        );
-    }
-
-    #[test]
-    fn a_saved_adapter_may_name_what_the_model_lacks() {
-        let spec = LoraSpec {
-            layers: vec![1, 7],
-            rank_pattern: patterns(&[("qkv", 4)]),
-            exclude: Some(Targets::Names(vec!["visual".into()])),
-            ..of_names(&["q_proj", "qkv"])
-        };
-        let (plan, unused) = spec.resolve_saved(&tiny()).unwrap();
-        assert_eq!(plan.iter().count(), 1);
-        let places: Vec<_> = unused.0.iter().map(|finding| finding.place.to_string()).collect();
-        assert_eq!(
-            places,
-            ["`layers_to_transform`", "`target_modules`", "`exclude_modules`", "`rank_pattern`"]
-        );
-        assert_eq!(spec.resolve(&tiny()).unwrap_err(), unused);
-        assert!(of_names(&["qkv"]).resolve_saved(&tiny()).is_err());
-        assert!(of_names(&["q_proj", "lm_head"]).resolve_saved(&tiny()).is_err());
-    }
-
-    #[test]
     fn broken_expressions_are_named_by_field() {
         let spec = LoraSpec { rank_pattern: patterns(&[("q(", 4)]), ..of_regex("[") };
         let findings = spec.resolve(&tiny()).unwrap_err();
