@@ -13,7 +13,7 @@ use hloom::{
     pjrt::testing::{CpuBuild, cpu_plugin, package_file},
     runtime::{Devices, Engine},
     step::{Packing, StepSpec, Workload},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{Model, Trainer},
 };
 
@@ -39,7 +39,7 @@ fn main() {
         packing: Packing::Off,
     };
     let plan = devices.plan(workload).expect("the mesh config fits the model");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).expect("the CPU is there");
     let before = peak_memory();

@@ -13,7 +13,7 @@ use hloom::{
     },
     runtime::Engine,
     step::{Packing, Program, StepSpec, Workload},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{Model, Trainer, initial_factors},
 };
 
@@ -21,7 +21,7 @@ fn train_step(criterion: &mut Criterion) {
     let (batch, seq) = (4, 256);
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let workload =
         Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
     let spec = StepSpec::new(workload, &templates);

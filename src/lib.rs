@@ -5,12 +5,12 @@
 //!
 //! ```text
 //!  models/*.toml | config.json | GGUF ──> model::Config          hlo-templates/*.hlo
-//!                                           │                           │ templates::Loom
+//!                                           │                           │ templates::Instantiator
 //!                                           v                           v
 //!               model::llama, model::nn  ──> hlo::Computation of one layer, of the head
 //!               autodiff::backward       ──> their backward computations
 //!               step::build              ──> both loops over the stack, the loss in chunks, clipping, AdamW, aliases;
-//!                                           │ a step::Method says what is kept, where, and in which pieces
+//!                                           │ a step::StepOptions says what is kept, where, and in which pieces
 //!                                           │ values tagged with their named dimensions
 //!  mesh-configs/*.toml ──> mesh::Plan  ──> mesh::annotate: a sharding for every tag
 //!                                           │ hlo::verify

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 
 use cases::{Case, cases};
 use hloom::{
-    autodiff::{Keep, backward},
-    base::{ArrayShape, DType, Findings, Literal, Shape},
+    autodiff::{SavePolicy, backward},
+    base::{ArrayShape, DType, Diagnostics, Literal, Shape},
     hlo::{
         Attrs, Builder, CompId, Computation, CustomCall, InstrId, ModuleBuilder, Opcode, ScatterDims, Value,
     },
@@ -91,7 +91,7 @@ impl Primal {
             arguments = inputs.arguments.into_inner();
             root
         });
-        let id = id.unwrap_or_else(|findings| panic!("{name}: {findings}"));
+        let id = id.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
         Self { module, id, arguments }
     }
 
@@ -106,7 +106,7 @@ impl Primal {
     }
 
     /// Results and gradients at the arguments and anywhere near them.
-    fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: Keep) -> Checked<'c> {
+    fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: SavePolicy) -> Checked<'c> {
         let wrt = self.differentiable();
         let gradient = backward(&self.module, self.id, &wrt, keep);
         let gradient = gradient.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -132,11 +132,11 @@ impl Primal {
                 }
             };
             let values = |ids: &[InstrId]| ids.iter().map(|id| values[id.index()]).collect::<Vec<_>>();
-            let (passed, kept) = (values(&computation.parameters()), values(&gradient.kept));
+            let (passed, kept) = (values(&computation.parameters()), values(&gradient.residuals));
             let gradients = b.call(gradient.computation, &[&passed[..], &[cotangent], &kept].concat());
             b.tuple(&[results, gradients.elements()].concat())
         });
-        let entry = entry.unwrap_or_else(|findings| panic!("{name}: {findings}"));
+        let entry = entry.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
         let shapes = match computation.result() {
             Shape::Array(shape) => vec![shape.clone()],
             Shape::Tuple(shapes) => shapes.iter().filter_map(Shape::as_array).cloned().collect(),
@@ -241,7 +241,7 @@ fn every_rule_agrees_with_difference_quotients() {
         let primal = Primal::new(&name, define);
         let has = |id: usize| primal.module.get(CompId::new(id)).instrs.iter().any(|i| i.opcode == opcode);
         assert!((0..=primal.id.index()).any(has), "{name}: does not use {opcode}");
-        primal.checked(&name, &cpu, Keep::Nothing).check(&name);
+        primal.checked(&name, &cpu, SavePolicy::Nothing).check(&name);
     }
 }
 
@@ -249,7 +249,7 @@ fn every_rule_agrees_with_difference_quotients() {
 #[track_caller]
 fn gradients(define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) -> Vec<Vec<f64>> {
     let cpu = Cpu::start(CpuBuild::Pinned);
-    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, Keep::Nothing);
+    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, SavePolicy::Nothing);
     let ones = |literal: &Literal| {
         let shape = literal.shape().clone();
         Literal::from_f64s(shape.clone(), vec![1.0; shape.elements()])
@@ -342,8 +342,9 @@ fn layers<'b>(i: &Inputs<'b>) -> Value<'b> {
 fn a_frozen_parameter_gets_no_instruction() {
     let primal = Primal::new("frozen", layers);
     let dots = |wrt: &[usize]| {
-        let backward =
-            primal.module.get(backward(&primal.module, primal.id, wrt, Keep::Nothing).unwrap().computation);
+        let backward = primal
+            .module
+            .get(backward(&primal.module, primal.id, wrt, SavePolicy::Nothing).unwrap().computation);
         backward.instrs.iter().filter(|instr| instr.opcode == Opcode::Dot).count()
     };
     // The first layer is computed again with two dots, which is all that the last weight needs besides its own.
@@ -358,10 +359,10 @@ fn a_frozen_parameter_gets_no_instruction() {
 fn kept_values_are_used_and_give_the_same() {
     let cpu = Cpu::start(CpuBuild::Pinned);
     let primal = || Primal::new("layers", layers);
-    let found = |keep: Keep| {
+    let found = |keep: SavePolicy| {
         let keeping = primal();
         let backward = backward(&keeping.module, keeping.id, &[3, 4], keep).unwrap();
-        let kept = backward.kept.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
+        let kept = backward.residuals.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
         let count = |opcode: Opcode| {
             let instrs = keeping.module.get(backward.computation).instrs;
             instrs.iter().filter(|instr| instr.opcode == opcode).count()
@@ -369,22 +370,23 @@ fn kept_values_are_used_and_give_the_same() {
         let kept: Vec<Opcode> = kept;
         (kept, count(Opcode::Dot), count(Opcode::Tanh))
     };
-    assert_eq!(found(Keep::Nothing), (vec![], 6, 1));
-    assert_eq!(found(Keep::Dots), (vec![Opcode::Dot, Opcode::Dot], 4, 1));
-    assert_eq!(found(Keep::Everything), (vec![Opcode::Tanh], 4, 0));
-    let gradients = |keep: Keep| {
+    assert_eq!(found(SavePolicy::Nothing), (vec![], 6, 1));
+    assert_eq!(found(SavePolicy::Dots), (vec![Opcode::Dot, Opcode::Dot], 4, 1));
+    assert_eq!(found(SavePolicy::Everything), (vec![Opcode::Tanh], 4, 0));
+    let gradients = |keep: SavePolicy| {
         let checked = primal().checked("layers", &cpu, keep);
         checked.at(&checked.arguments)
     };
-    for keep in [Keep::Dots, Keep::Everything] {
-        assert_eq!(gradients(keep), gradients(Keep::Nothing), "{keep:?}");
+    for keep in [SavePolicy::Dots, SavePolicy::Everything] {
+        assert_eq!(gradients(keep), gradients(SavePolicy::Nothing), "{keep:?}");
     }
 }
 
 #[track_caller]
 fn no_rule(expected: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) {
     let primal = Primal::new("f", define);
-    let error = backward(&primal.module, primal.id, &primal.differentiable(), Keep::Nothing).unwrap_err();
+    let error =
+        backward(&primal.module, primal.id, &primal.differentiable(), SavePolicy::Nothing).unwrap_err();
     assert_eq!(error.to_string(), expected);
     let hint = "put it into a computation of its own and give that one a gradient";
     assert_eq!(error.hint().as_deref(), Some(hint));
@@ -394,7 +396,7 @@ fn scalar_computation(
     b: &Builder<'_>,
     name: &str,
     define: impl for<'b> FnOnce(Value<'b>) -> Value<'b>,
-) -> Result<CompId, Findings> {
+) -> Result<CompId, Diagnostics> {
     b.module().define(name, |b| define(b.parameter("x", ArrayShape::scalar(DType::F64))))
 }
 
@@ -432,12 +434,12 @@ fn what_has_no_rule_is_named() {
          the initial value of a fold is taken as constant",
         |i| {
             let (x, init) = (i.any(&[2]), i.any(&[]));
-            let to_apply = i.b.module().fold(Opcode::Add, DType::F64);
+            let to_apply = i.b.module().reducer(Opcode::Add, DType::F64);
             i.b.push(Opcode::Reduce, &[x, init], Attrs::Reduce { dims: vec![0], to_apply }, None)
         },
     );
     no_rule("primal: `scatter.3`: cannot differentiate scatter: only sums have a rule", |i| {
-        let to_apply = i.b.module().fold(Opcode::Maximum, DType::F64);
+        let to_apply = i.b.module().reducer(Opcode::Maximum, DType::F64);
         let dims = ScatterDims {
             inserted_window_dims: vec![0],
             scatter_dims_to_operand_dims: vec![0],
@@ -483,7 +485,7 @@ proptest! {
     #[test]
     fn random_computations_agree_with_difference_quotients(
         moves in moves(),
-        keep in prop_oneof![Just(Keep::Nothing), Just(Keep::Dots), Just(Keep::Everything)],
+        keep in prop_oneof![Just(SavePolicy::Nothing), Just(SavePolicy::Dots), Just(SavePolicy::Everything)],
     ) {
         let primal = Primal::new("random", |i| {
             let mut values = vec![i.any(&[3, 3]), i.any(&[3, 3])];

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, ffi::OsString};
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, Memory, Shape},
+    base::{ArrayShape, DType, Dim, Literal, MemorySpace, Shape},
     hlo::{
         Comparison, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto, verify,
     },
@@ -68,16 +68,17 @@ impl Layers {
     }
 
     /// One layer of a stack, from where it lies.
-    fn layer<'b>(self, stack: Value<'b>, index: Value<'b>, memory: Memory) -> Value<'b> {
+    fn layer<'b>(self, stack: Value<'b>, index: Value<'b>, memory: MemorySpace) -> Value<'b> {
         let [_, rows, columns] = stack.dims()[..] else { panic!("a stack has three dimensions") };
         let zero = stack.builder().scalar(DType::S32, 0.0);
         let layer = stack.dynamic_slice(&[index, zero, zero], &[1, rows, columns]);
         let layer = self.constrained(layer, self.split(3, 1));
-        let layer = if memory == Memory::Host { layer.placed(Memory::Device) } else { layer };
+        let layer =
+            if memory == MemorySpace::Host { layer.to_memory_space(MemorySpace::Device) } else { layer };
         layer.reshape(&[rows, columns])
     }
 
-    fn loops(self, memory: Memory) -> Module {
+    fn loops(self, memory: MemorySpace) -> Module {
         let module = ModuleBuilder::new();
         let carried = Shape::Tuple(vec![
             Shape::scalar(DType::S32),
@@ -105,7 +106,7 @@ impl Layers {
                 panic!("four values are carried")
             };
             let row = x.reshape(&[1, self.batch, self.embed]);
-            let row = if memory == Memory::Host { row.placed(Memory::Host) } else { row };
+            let row = if memory == MemorySpace::Host { row.to_memory_space(MemorySpace::Host) } else { row };
             let zero = b.scalar(DType::S32, 0.0);
             let saved = saved.dynamic_update_slice(row, &[index, zero, zero]);
             let y = x.dot(self.layer(weights, index, memory), product(x, 0)).tanh();
@@ -133,24 +134,24 @@ impl Layers {
             b.tuple(&[gradient]).with_sharding(Sharding::Tuple(vec![self.split(2, 0)]))
         });
         let module = module.finish("layers", entry.unwrap(), vec![]);
-        let host_parameters = if memory == Memory::Host { [0].into() } else { BTreeSet::new() };
+        let host_parameters = if memory == MemorySpace::Host { [0].into() } else { BTreeSet::new() };
         Module { host_parameters, ..module }
     }
 
-    fn slot(self, role: Role, shape: &ArrayShape, split: usize, memory: Memory) -> Slot {
+    fn slot(self, role: Role, shape: &ArrayShape, split: usize, memory: MemorySpace) -> Slot {
         let dims = shape.dims.iter().map(|&size| (Dim::Embed, size)).collect();
         Slot { role, dims, dtype: self.dtype, sharding: self.split(shape.rank(), split), memory }
     }
 
     /// The gradient, computed on the CPU.
-    fn run(self, memory: Memory) -> Literal {
+    fn run(self, memory: MemorySpace) -> Literal {
         let target: Target = format!("cpu:{}", self.devices).parse().unwrap();
         let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target).unwrap();
         let weights = self.slot(WEIGHTS, &self.weights(), 1, memory);
         let program = StepProgram {
-            module: verify(self.loops(memory)).unwrap_or_else(|findings| panic!("{findings}")),
-            inputs: vec![weights.clone(), self.slot(INPUT, &self.input(), 0, Memory::Device)],
-            outputs: vec![self.slot(GRADIENT, &self.input(), 0, Memory::Device)],
+            module: verify(self.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}")),
+            inputs: vec![weights.clone(), self.slot(INPUT, &self.input(), 0, MemorySpace::Device)],
+            outputs: vec![self.slot(GRADIENT, &self.input(), 0, MemorySpace::Device)],
         };
         let compiled = engine.compile(program, None).unwrap();
         let mut random = Random::named("layers");
@@ -171,13 +172,13 @@ impl Layers {
 fn where_values_lie_changes_none_of_them() {
     for devices in [1, 2] {
         let layers = Layers { devices, ..SMALL };
-        assert_eq!(layers.run(Memory::Host), layers.run(Memory::Device));
+        assert_eq!(layers.run(MemorySpace::Host), layers.run(MemorySpace::Device));
     }
 }
 
 #[test]
 fn a_plugin_that_moves_nothing_says_so() {
-    let module = verify(SMALL.loops(Memory::Host)).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(SMALL.loops(MemorySpace::Host)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
     let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
     let client = cpu_client(CpuBuild::Api081, 1);
@@ -187,10 +188,10 @@ fn a_plugin_that_moves_nothing_says_so() {
 }
 
 /// What the compiler of a platform counts, if its plugin is installed.
-fn count(package: &str, target: &str, layers: Layers, memory: Memory) -> Option<MemoryStats> {
+fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Option<MemoryStats> {
     let plugin = installed_package(package)?;
     let target: Target = target.parse().unwrap();
-    let module = verify(layers.loops(memory)).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(layers.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
     let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
     let options = target.compile_options();
@@ -210,8 +211,8 @@ fn count(package: &str, target: &str, layers: Layers, memory: Memory) -> Option<
 #[track_caller]
 fn check_room(package: &str, target: &str, devices: usize) {
     let layers = Layers { devices, ..LARGE };
-    let Some(host) = count(package, target, layers, Memory::Host) else { return };
-    let device = count(package, target, layers, Memory::Device).unwrap();
+    let Some(host) = count(package, target, layers, MemorySpace::Host) else { return };
+    let device = count(package, target, layers, MemorySpace::Device).unwrap();
     let (weights, saved) =
         ((layers.weights().bytes() / devices) as i64, (layers.saved().bytes() / devices) as i64);
     assert_eq!((host.host_arguments, host.host_temporaries), (weights, saved), "{target}");

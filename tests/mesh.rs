@@ -12,7 +12,7 @@ use hloom::{
     },
     runtime::Engine,
     step::{Packing, Program, StepSpec, Workload, build, tensors},
-    templates::Templates,
+    templates::TemplateLibrary,
 };
 
 const ALL: &[&str] =
@@ -66,7 +66,7 @@ fn every_shipped_config_is_right_for_its_models() {
 #[test]
 fn no_shipped_config_makes_the_partitioner_warn() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     for (name, devices, models) in MEANT {
         let config = Config::builtin(models[0]).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();

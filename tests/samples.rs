@@ -64,7 +64,7 @@ fn check(blanks: &Value, [prompt, completion]: [&str; 2], ids: &[u32], given: us
     let dataset = Dataset::new(&rows, &tokenizer(blanks), 32).unwrap();
     let sample = &dataset.samples()[0];
     assert_eq!(sample.ids, ids, "{prompt:?} {completion:?}");
-    assert_eq!(sample.counted, (0..ids.len()).map(|i| i >= given).collect::<Vec<_>>());
+    assert_eq!(sample.label_mask, (0..ids.len()).map(|i| i >= given).collect::<Vec<_>>());
     let found: Vec<String> = dataset.report().warnings.iter().map(ToString::to_string).collect();
     assert_eq!(found, warnings);
 }
@@ -122,7 +122,7 @@ fn check_conversation(template: &str, row: &Value, expect: &str, warnings: &[&st
     let rows = Rows::parse("d.jsonl", row.to_string().as_bytes()).unwrap();
     let dataset = Dataset::new(&rows, &tokenizer, 512).unwrap();
     let sample = &dataset.samples()[0];
-    let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
+    let tokens: Vec<_> = sample.ids.iter().zip(&sample.label_mask).collect();
     let mut text = String::new();
     for run in tokens.chunk_by(|a, b| a.1 == b.1) {
         let ids: Vec<u32> = run.iter().map(|&(&id, _)| id).collect();

@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, Memory, Tag},
+    base::{ArrayShape, DType, Dim, Literal, LogicalSharding, MemorySpace},
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Plan},
     model::{LoraSpec, Param, base_params},
     pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{Model, Trainer, initial_factors},
 };
 
@@ -36,12 +36,12 @@ fn on<T>(devices: &Devices, model: &Model, look: impl FnOnce(&Trainer<'_>, Optio
         config: &model.config,
         lora: &lora,
         dtype: DType::F32,
-        batch: devices.batch_parts(),
+        batch: devices.batch_shards(),
         seq: 16,
         packing: Packing::Off,
     };
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).unwrap();
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
@@ -107,8 +107,13 @@ fn what_goes_to_the_devices_comes_back() {
         let values = random.array(DType::F32, &sizes, 1.0);
         let dims = sizes.iter().map(|&size| (Dim::Embed, size)).collect();
         let sharding_of = sharding.clone();
-        let slot =
-            Slot { role: Role::Loss, dims, dtype: DType::F32, sharding: sharding_of, memory: Memory::Device };
+        let slot = Slot {
+            role: Role::Loss,
+            dims,
+            dtype: DType::F32,
+            sharding: sharding_of,
+            memory: MemorySpace::Device,
+        };
         let placed = engine.upload(&slot, &values).unwrap();
         let shard = sharding.shard_shape(values.shape()).unwrap();
         assert!(placed.shards().iter().all(|buffer| *buffer.shape() == shard), "{sharding}");
@@ -126,7 +131,7 @@ fn a_value_of_another_shape_is_refused() {
         dims,
         dtype: DType::F32,
         sharding: Sharding::Replicated,
-        memory: Memory::Device,
+        memory: MemorySpace::Device,
     };
     let error = engine.upload(&slot, &Literal::f32s([2], &[1.0, 2.0])).unwrap_err();
     assert_eq!(error.to_string(), "expected `loss` to be f32[3], found f32[2]");
@@ -157,8 +162,13 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     let dims = [Dim::Batch, Dim::Seq, Dim::Embed];
     let module = ModuleBuilder::new();
     let entry = module.define("main", |b| {
-        let x = b.parameter("x", ArrayShape::new(DType::F32, [4, 16, 64])).tagged(Tag::compute(dims));
-        let turned = (x * 2.0).named("turned").tagged(Tag::compute(dims)).tagged(Tag::store(dims, "table"));
+        let x = b
+            .parameter("x", ArrayShape::new(DType::F32, [4, 16, 64]))
+            .with_logical_sharding(LogicalSharding::compute(dims));
+        let turned = (x * 2.0)
+            .named("turned")
+            .with_logical_sharding(LogicalSharding::compute(dims))
+            .with_logical_sharding(LogicalSharding::at_rest(dims, "table"));
         b.tuple(&[turned])
     });
     let module = mesh::annotate(module.finish("turned", entry.unwrap(), vec![]), &plan);

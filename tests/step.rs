@@ -5,7 +5,7 @@ use hloom::{
     hlo::proto,
     model::{Config, LoraSpec, builtin_names},
     step::{Packing, Program, StepSpec, Workload, build},
-    templates::Templates,
+    templates::TemplateLibrary,
 };
 
 const PROGRAMS: [Program; 6] = [
@@ -19,7 +19,7 @@ const PROGRAMS: [Program; 6] = [
 
 #[test]
 fn every_program_of_every_model_verifies() {
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     for name in builtin_names() {
         let config = Config::builtin(name).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();

@@ -98,7 +98,7 @@ impl<'a> Source<'a> {
         self.code[..at].matches('\n').count() + 1
     }
 
-    fn complain(&self, at: usize, message: impl std::fmt::Display) -> String {
+    fn report(&self, at: usize, message: impl std::fmt::Display) -> String {
         format!("{}:{}: {message}", self.path, self.line_of(at))
     }
 
@@ -224,36 +224,36 @@ fn used_modules(source: &Source<'_>) -> Vec<(usize, String)> {
 fn arrows(source: &Source<'_>) -> Vec<String> {
     let Some(module) = source.module() else { return vec![] };
     let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == module) else {
-        return vec![source.complain(0, format!("`{module}` has no place among the layers"))];
+        return vec![source.report(0, format!("`{module}` has no place among the layers"))];
     };
     let forbidden = |name: &String| name != module && !allowed.contains(&name.as_str());
     let used = used_modules(source).into_iter().filter(|(_, name)| forbidden(name));
-    used.map(|(at, name)| source.complain(at, format!("`{module}` may not use `{name}`"))).collect()
+    used.map(|(at, name)| source.report(at, format!("`{module}` may not use `{name}`"))).collect()
 }
 
 fn length(source: &Source<'_>) -> Vec<String> {
     let lines = source.text.lines().count();
-    let complaint = || format!("{}: {lines} lines, the limit is {MAX_LINES}", source.path);
-    (lines > MAX_LINES).then(complaint).into_iter().collect()
+    let report = || format!("{}: {lines} lines, the limit is {MAX_LINES}", source.path);
+    (lines > MAX_LINES).then(report).into_iter().collect()
 }
 
 fn unsafe_blocks(source: &Source<'_>) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut reports = Vec::new();
     let lines: Vec<&str> = source.text.lines().collect();
     let allowed = source.path.starts_with("src/pjrt/") || source.path == "src/weights/mapping.rs";
     for at in source.places("unsafe") {
         if !allowed {
-            complaints.push(source.complain(at, "`unsafe` belongs into `pjrt` and the file mapping"));
+            reports.push(source.report(at, "`unsafe` belongs into `pjrt` and the file mapping"));
         }
         let after = source.code[at + "unsafe".len()..].trim_start();
         let line = source.line_of(at);
         let explained =
             lines[line.saturating_sub(SAFETY_LINES + 1)..line].iter().any(|l| l.contains("// SAFETY:"));
         if (after.starts_with('{') || after.starts_with("impl")) && !explained {
-            complaints.push(source.complain(at, "expected a `// SAFETY:` comment before this"));
+            reports.push(source.report(at, "expected a `// SAFETY:` comment before this"));
         }
     }
-    complaints
+    reports
 }
 
 fn surroundings(source: &Source<'_>) -> Vec<String> {
@@ -265,7 +265,7 @@ fn surroundings(source: &Source<'_>) -> Vec<String> {
     // Setting a variable is unsafe, and so belongs where the unsafe code is.
     let sets = |at: usize| source.code[at..].starts_with("std::env::set_var");
     let places = places.filter(|&(at, _)| !source.is_test(at) && !sets(at));
-    places.map(|(at, word)| source.complain(at, format!("only `cli` may use `{word}`"))).collect()
+    places.map(|(at, word)| source.report(at, format!("only `cli` may use `{word}`"))).collect()
 }
 
 fn unfinished(source: &Source<'_>) -> Vec<String> {
@@ -296,7 +296,7 @@ fn top_level<'a>(names: impl IntoIterator<Item = &'a str>, ignored: &str) -> Vec
 
 const RULES: &[fn(&Source<'_>) -> Vec<String>] = &[arrows, length, unsafe_blocks, surroundings, unfinished];
 
-fn complaints(path: &str, text: &str) -> Vec<String> {
+fn reports(path: &str, text: &str) -> Vec<String> {
     let mut found = machine_paths(path, text);
     if path.ends_with(".rs") {
         let source = Source::new(path, text);
@@ -336,21 +336,21 @@ fn every_file_is_tidy() {
     let names = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names: Vec<String> = names.collect();
     let mut found = top_level(names.iter().map(String::as_str), &files[".gitignore"]);
-    found.extend(files.iter().flat_map(|(path, text)| complaints(path, text)));
+    found.extend(files.iter().flat_map(|(path, text)| reports(path, text)));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
 #[track_caller]
 fn check(path: &str, text: &str, expected: &[&str]) {
-    assert_eq!(complaints(path, text), expected);
+    assert_eq!(reports(path, text), expected);
 }
 
 #[test]
 fn an_arrow_upwards_is_found_in_every_form() {
     check(
         "src/hlo/verify.rs",
-        "use super::Module;\nuse crate::{\n    base::{Findings, Place},\n    model::{Config, hlo},\n};\n\
-         fn f(x: crate::step::Role, y: &crate::base::Shape) {}\nfn g() { $crate::templates::Hole }\n",
+        "use super::Module;\nuse crate::{\n    base::{Diagnostics, Location},\n    model::{Config, hlo},\n};\n\
+         fn f(x: crate::step::Role, y: &crate::base::Shape) {}\nfn g() { $crate::templates::TemplateArg }\n",
         &[
             "src/hlo/verify.rs:4: `hlo` may not use `model`",
             "src/hlo/verify.rs:6: `hlo` may not use `step`",
@@ -403,7 +403,7 @@ fn unfinished_work_is_found() {
     let mark = concat!("FIX", "ME");
     let text = format!("fn f() {{ todo!() }}\n#[ignore]\nfn g() {{ dbg!(1); unimplemented!() }}\n// {mark}");
     let found = ["1: todo!", "3: unimplemented!", "3: dbg!", "2: #[ignore", &format!("4: {mark}")];
-    let found = found.map(|complaint| format!("benches/b.rs:{complaint}"));
+    let found = found.map(|report| format!("benches/b.rs:{report}"));
     check("benches/b.rs", &text, &found.each_ref().map(String::as_str));
 }
 

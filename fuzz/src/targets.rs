@@ -16,7 +16,7 @@ use hloom::{
     pjrt::targets::DeviceSpec,
     runtime::bundle::{Bundle, Contents, sha256},
     step::{Program, StepSpec, build, tensors},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{checkpoint, lora_spec, open_adapter},
     weights::{Checkpoint, ModelFiles, WeightsError, read_adapter, read_safetensors},
 };
@@ -31,9 +31,9 @@ pub fn hlo_text(input: &[u8]) {
             oracle::prints_and_parses(&module);
             oracle::round_trips(module);
         }
-        Err(findings) => {
-            for finding in &findings.0 {
-                assert!(finding.place.line.is_some_and(|line| line >= 1), "no line: {finding}");
+        Err(diagnostics) => {
+            for diagnostic in &diagnostics.0 {
+                assert!(diagnostic.place.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
             }
         }
     }
@@ -61,7 +61,7 @@ pub fn template(input: &[u8]) {
         return;
     }
     let files = Files::one(&format!("{name}.hlo"), text);
-    let templates = match Templates::replaced_from(files.folder(), Some("cpu"), &["cpu", "cuda"]) {
+    let templates = match TemplateLibrary::replaced_from(files.folder(), Some("cpu"), &["cpu", "cuda"]) {
         Ok(templates) => templates,
         Err(error) => return drop((error.to_string(), error.hint())),
     };
@@ -89,7 +89,7 @@ pub fn mesh(input: &[u8]) {
         let report = mesh::check(&loaded, &tensors(workload), Some(devices));
         report.problems.iter().for_each(|problem| drop(problem.to_string()));
         let Ok(plan) = loaded.plan(&tensors(workload), devices) else { continue };
-        let templates = Templates::embedded();
+        let templates = TemplateLibrary::embedded();
         let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
         build(&spec, Program::Evaluate).expect("a step on a checked mesh");
     }
@@ -101,7 +101,7 @@ pub fn model_config(input: &[u8]) {
     for config in [Config::from_json(text, "config.json"), Config::from_toml(text, "config.toml")] {
         match config {
             Ok(config) => drop(config.param_count()),
-            Err(findings) => drop(findings.to_string()),
+            Err(diagnostics) => drop(diagnostics.to_string()),
         }
     }
 }
@@ -175,7 +175,7 @@ pub fn bundle(input: &[u8]) {
         Ok(bundle) => {
             let config = model::config();
             let lora = model::lora(&config);
-            let templates = Templates::embedded();
+            let templates = TemplateLibrary::embedded();
             let _ = bundle.check_model(&config);
             let _ = bundle.mesh_text();
             let _ = bundle.program(&StepSpec::new(model::workload(&config, &lora), &templates));

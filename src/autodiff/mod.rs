@@ -2,20 +2,20 @@
 //!
 //! [`backward`] writes, next to a computation, the one that carries a cotangent of its result back to chosen
 //! parameters. Only paths that lead from those parameters to the result get cotangents: a frozen weight costs nothing.
-//! Primal values are taken over or computed again, as [`Keep`] says, each when first asked for.
+//! Primal values are taken over or computed again, as [`SavePolicy`] says, each when first asked for.
 //!
 //! Loops are not differentiated: whoever writes a loop writes its backward loop too, from the backward computation of
 //! the body. What is better differentiated by hand is a `call` whose gradient was set in the [`ModuleBuilder`].
 
-mod keep;
 mod rules;
+mod save_policy;
 
 use std::cell::RefCell;
 
-pub use keep::{Keep, forward_keeping};
+pub use save_policy::{SavePolicy, forward_with_residuals};
 
 use crate::{
-    base::{Findings, Place, Shape},
+    base::{Diagnostics, Location, Shape},
     hlo::{Attrs, Builder, CompId, Computation, Instr, InstrId, ModuleBuilder, Opcode, Value},
 };
 
@@ -26,7 +26,7 @@ pub enum AutodiffError {
     #[error("{place}: cannot differentiate {opcode}: {why}")]
     NoRule {
         /// The instruction.
-        place: Place,
+        place: Location,
         /// What it does.
         opcode: Opcode,
         /// Why there is no rule.
@@ -34,7 +34,7 @@ pub enum AutodiffError {
     },
     /// The backward computation is ill-formed, which is a mistake in a rule or in a gradient set by hand.
     #[error(transparent)]
-    Build(#[from] Findings),
+    Build(#[from] Diagnostics),
 }
 
 impl AutodiffError {
@@ -53,10 +53,10 @@ impl AutodiffError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backward {
     /// Takes the parameters of the primal computation, then the cotangent of its result (of the result's shape), then
-    /// the values that are kept. Gives the tuple of the cotangents that were asked for.
+    /// the residuals. Gives the tuple of the cotangents that were asked for.
     pub computation: CompId,
     /// The values of the primal computation that it takes over.
-    pub kept: Vec<InstrId>,
+    pub residuals: Vec<InstrId>,
 }
 
 /// Adds the backward computation of `primal` to the module.
@@ -73,25 +73,25 @@ pub fn backward(
     module: &ModuleBuilder,
     primal: CompId,
     wrt: &[usize],
-    keep: Keep,
+    policy: SavePolicy,
 ) -> Result<Backward, AutodiffError> {
     let (id, primal) = (primal, module.get(primal));
     let parameters = primal.parameters();
     let wrt: Vec<InstrId> = wrt.iter().map(|&number| parameters[number]).collect();
     let active = active(&primal, &wrt);
-    let mut kept = Vec::new();
+    let mut residuals = Vec::new();
     let computation = module.try_define(&format!("{}.backward", primal.name), |b| {
-        let tape = Tape::new(b, id, &primal, keep);
+        let tape = Tape::new(b, id, &primal, policy);
         let cotangent = b.parameter("cotangent", primal.result().clone());
-        let found = tape.pull_back(cotangent, &active)?;
-        kept = tape.kept.into_inner();
+        let found = tape.vjp(cotangent, &active)?;
+        residuals = tape.residuals.into_inner();
         let results: Vec<Value<'_>> = wrt
             .iter()
             .map(|&id| found[id.index()].unwrap_or_else(|| zeros(b, &primal.instr(id).shape)))
             .collect();
         Ok::<_, AutodiffError>(b.tuple(&results))
     })?;
-    Ok(Backward { computation, kept })
+    Ok(Backward { computation, residuals })
 }
 
 /// Which instructions depend on `wrt` through values that can have a derivative.
@@ -130,18 +130,18 @@ struct Tape<'b> {
     b: &'b Builder<'b>,
     primal: &'b Computation,
     primal_id: CompId,
-    keep: Keep,
+    policy: SavePolicy,
     values: RefCell<Vec<Option<Value<'b>>>>,
-    kept: RefCell<Vec<InstrId>>,
+    residuals: RefCell<Vec<InstrId>>,
 }
 
 impl<'b> Tape<'b> {
-    fn new(b: &'b Builder<'b>, primal_id: CompId, primal: &'b Computation, keep: Keep) -> Self {
+    fn new(b: &'b Builder<'b>, primal_id: CompId, primal: &'b Computation, policy: SavePolicy) -> Self {
         let mut values = vec![None; primal.instrs.len()];
         for id in primal.parameters() {
             values[id.index()] = Some(parameter_like(b, primal.instr(id)));
         }
-        Self { b, primal, primal_id, keep, values: RefCell::new(values), kept: RefCell::default() }
+        Self { b, primal, primal_id, policy, values: RefCell::new(values), residuals: RefCell::default() }
     }
 
     /// The primal value of `id`.
@@ -150,9 +150,9 @@ impl<'b> Tape<'b> {
         let mut pending = vec![id];
         while let Some(&next) = pending.last() {
             let instr = self.primal.instr(next);
-            if values[next.index()].is_none() && self.keep.keeps(self.b.module(), instr) {
+            if values[next.index()].is_none() && self.policy.saves(self.b.module(), instr) {
                 values[next.index()] = Some(parameter_like(self.b, instr));
-                self.kept.borrow_mut().push(next);
+                self.residuals.borrow_mut().push(next);
             }
             let missing = instr.operands.iter().copied().find(|operand| values[operand.index()].is_none());
             match (values[next.index()], missing) {
@@ -172,11 +172,7 @@ impl<'b> Tape<'b> {
     }
 
     /// The cotangent of every active instruction that the result depends on.
-    fn pull_back(
-        &self,
-        cotangent: Value<'b>,
-        active: &[bool],
-    ) -> Result<Vec<Option<Value<'b>>>, AutodiffError> {
+    fn vjp(&self, cotangent: Value<'b>, active: &[bool]) -> Result<Vec<Option<Value<'b>>>, AutodiffError> {
         let mut cotangents: Vec<Option<Value<'b>>> = vec![None; active.len()];
         if active[self.primal.root.index()] {
             cotangents[self.primal.root.index()] = Some(cotangent);
@@ -187,13 +183,17 @@ impl<'b> Tape<'b> {
                 continue;
             }
             // A cotangent lies as its value does, laid in the opposite order.
-            let cotangent = instr.tags.iter().rev().fold(cotangent, |value, tag| value.tagged(tag.clone()));
+            let cotangent = instr
+                .logical_shardings
+                .iter()
+                .rev()
+                .fold(cotangent, |value, logical| value.with_logical_sharding(logical.clone()));
             let wanted: Vec<bool> = instr.operands.iter().map(|operand| active[operand.index()]).collect();
             let step = Step { tape: self, id, instr, cotangent, wanted: &wanted };
-            let parts = match rules::pull_back(&step)? {
-                rules::Vjp::Zero => continue,
+            let parts = match rules::vjp(&step)? {
+                rules::Vjp::NoGradient => continue,
                 rules::Vjp::Rule(parts) => parts,
-                rules::Vjp::None(why) => return Err(self.no_rule(id, instr, why)),
+                rules::Vjp::Unsupported(why) => return Err(self.no_rule(id, instr, why)),
             };
             for ((operand, part), wanted) in instr.operands.iter().zip(parts).zip(wanted) {
                 if let (Some(part), true) = (part, wanted) {
@@ -222,7 +222,10 @@ fn annotated_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
     let attributes = instr.frontend_attributes.iter();
     let attributed =
         attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()));
-    instr.tags.iter().fold(attributed, |value, tag| value.tagged(tag.clone()))
+    instr
+        .logical_shardings
+        .iter()
+        .fold(attributed, |value, logical| value.with_logical_sharding(logical.clone()))
 }
 
 /// The name without the number that made it unique.

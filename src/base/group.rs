@@ -1,8 +1,8 @@
-//! Findings that repeat for every layer, summarized.
+//! Diagnostics that repeat for every layer, summarized.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Finding, Findings, Place};
+use super::{Diagnostic, Diagnostics, Location};
 
 /// Names that are listed with one and the same message.
 const MAX_ALIKE: usize = 20;
@@ -10,46 +10,47 @@ const MAX_ALIKE: usize = 20;
 /// Ranges of numbers that a name lists.
 const MAX_RANGES: usize = 8;
 
-impl Findings {
-    /// The same findings, those that differ only in a number of the item's name as one, with the numbers as ranges:
+impl Diagnostics {
+    /// The same diagnostics, those that differ only in a number of the item's name as one, with the numbers as ranges:
     /// `model.layers.{0..31}.mlp.up_proj.weight`. Of more than 20 that remain with the same message, the others are only
     /// counted. `whole` is the place of what concerns several files.
     pub fn grouped(self, whole: &str) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut known: HashMap<(String, String, Option<String>), usize> = HashMap::new();
-        for finding in self.0 {
-            let (pattern, number) = pattern(finding.place.item.as_deref().unwrap_or_default());
-            let at =
-                *known.entry((pattern, finding.message.clone(), finding.hint.clone())).or_insert_with(|| {
-                    groups.push(Group { first: finding.clone(), numbers: BTreeSet::new(), files: 1 });
+        for diagnostic in self.0 {
+            let (pattern, number) = pattern(diagnostic.place.item.as_deref().unwrap_or_default());
+            let at = *known
+                .entry((pattern, diagnostic.message.clone(), diagnostic.hint.clone()))
+                .or_insert_with(|| {
+                    groups.push(Group { first: diagnostic.clone(), numbers: BTreeSet::new(), files: 1 });
                     groups.len() - 1
                 });
             let group = &mut groups[at];
-            group.files += usize::from(group.first.place.file != finding.place.file);
+            group.files += usize::from(group.first.place.file != diagnostic.place.file);
             group.numbers.extend(number);
         }
         let mut alike: HashMap<(String, Option<String>), usize> = HashMap::new();
         let mut shown = Vec::new();
-        let mut more: Vec<(Finding, usize)> = Vec::new();
+        let mut more: Vec<(Diagnostic, usize)> = Vec::new();
         for group in groups {
             let (key, items) =
                 ((group.first.message.clone(), group.first.hint.clone()), group.numbers.len().max(1));
             let count = alike.entry(key).or_default();
             *count += 1;
-            let finding = group.into_finding(whole);
+            let diagnostic = group.into_finding(whole);
             if *count <= MAX_ALIKE {
-                shown.push(finding);
+                shown.push(diagnostic);
             } else if let Some((_, count)) = more
                 .iter_mut()
-                .find(|(first, _)| first.message == finding.message && first.hint == finding.hint)
+                .find(|(first, _)| first.message == diagnostic.message && first.hint == diagnostic.hint)
             {
                 *count += items;
             } else {
-                more.push((finding, items));
+                more.push((diagnostic, items));
             }
         }
-        shown.extend(more.into_iter().map(|(first, count)| Finding {
-            place: Place::file(whole),
+        shown.extend(more.into_iter().map(|(first, count)| Diagnostic {
+            place: Location::file(whole),
             message: format!("{count} more: {}", first.message),
             hint: first.hint,
         }));
@@ -57,15 +58,15 @@ impl Findings {
     }
 }
 
-/// Findings that differ only in a number.
+/// Diagnostics that differ only in a number.
 struct Group {
-    first: Finding,
+    first: Diagnostic,
     numbers: BTreeSet<u64>,
     files: usize,
 }
 
 impl Group {
-    fn into_finding(self, whole: &str) -> Finding {
+    fn into_finding(self, whole: &str) -> Diagnostic {
         let Self { mut first, numbers, files } = self;
         if let Some(item) = first.place.item.as_mut().filter(|_| numbers.len() > 1) {
             let (pattern, _) = pattern(item);
@@ -123,9 +124,10 @@ mod tests {
     use super::*;
 
     fn check(items: impl IntoIterator<Item = (String, String)>, expect: &[&str]) {
-        let finding = |(file, item): (String, String)| Finding::new(Place::file(file).at(item), "missing");
-        let findings = Findings(items.into_iter().map(finding).collect()).grouped("model");
-        assert_eq!(findings.to_string().lines().collect::<Vec<_>>(), expect);
+        let diagnostic =
+            |(file, item): (String, String)| Diagnostic::new(Location::file(file).at(item), "missing");
+        let diagnostics = Diagnostics(items.into_iter().map(diagnostic).collect()).grouped("model");
+        assert_eq!(diagnostics.to_string().lines().collect::<Vec<_>>(), expect);
     }
 
     fn in_file(file: &str, item: impl Into<String>) -> (String, String) {

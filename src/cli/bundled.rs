@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{
     compile::{file_sha256, replaced},
     plan,
-    settings::{MethodArgs, OptimizerArgs, Ordered, Settings},
-    words::Word,
+    settings::{OptimizerArgs, Ordered, Settings, StepOptionArgs},
+    value_parsers::Parsed,
     workload::load_mesh,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
         bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, Optimizer, sha256},
     },
     step::{self, Packing, StepSpec},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{TrainError, adapter_config, lora_spec},
 };
 
@@ -36,13 +36,13 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
         seq: Some(made.seq),
         pack: Some(made.packing == Packing::On),
         accumulate: Some(1),
-        dtype: Some(Word(dtype)),
+        dtype: Some(Parsed(dtype)),
         beta1: Some(beta1),
         beta2: Some(beta2),
         eps: Some(eps),
         weight_decay: Some(weight_decay),
         max_grad_norm: Some(max_grad_norm.unwrap_or(f64::INFINITY)),
-        ..plan::method_settings(&made.method)
+        ..plan::method_settings(&made.options)
     };
     let checks = [plan::optimizer(&fixed).err(), plan::max_grad_norm(&fixed).err()];
     if let Some(error) = checks.into_iter().flatten().next() {
@@ -55,9 +55,9 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
             ("--seq".to_owned(), count(settings.seq)),
             ("--pack".to_owned(), settings.pack.map(|pack| pack.to_string())),
             ("--accumulate".to_owned(), count(settings.accumulate)),
-            ("--dtype".to_owned(), settings.dtype.as_ref().map(Word::to_string)),
+            ("--dtype".to_owned(), settings.dtype.as_ref().map(Parsed::to_string)),
         ];
-        let groups = [OptimizerArgs::spelled(settings), MethodArgs::spelled(settings)];
+        let groups = [OptimizerArgs::spelled(settings), StepOptionArgs::spelled(settings)];
         sizes.into_iter().chain(groups.concat()).collect::<Vec<_>>()
     };
     for ((flag, found), (_, made)) in spelled(&given).into_iter().zip(spelled(&fixed)) {
@@ -76,7 +76,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
 ///
 /// # Errors
 /// If they are others.
-pub fn check_templates(templates: &Templates, bundle: &Bundle) -> Result<(), TrainError> {
+pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(), TrainError> {
     let (made, found) = (&bundle.manifest().made.templates, replaced(templates));
     if *made == found {
         return Ok(());
@@ -112,7 +112,7 @@ pub enum Source {
     Executable(Vec<u8>),
     /// The module: there is no such executable.
     Module,
-    /// The module, as it was asked for.
+    /// The module, as requested.
     Recompiled,
 }
 
@@ -184,13 +184,13 @@ fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
         rank: Some(rank),
         alpha: Some(alpha),
         rslora: Some(scaling == Scaling::RankStabilized),
-        targets: Some(Word(targets)),
+        targets: Some(Parsed(targets)),
         rank_pattern: Some(Ordered(rank_pattern)),
         alpha_pattern: Some(Ordered(alpha_pattern)),
         ..Settings::default()
     };
-    let asked = given.or(fixed);
-    let found = adapter_config(&plan::lora(&asked), None);
+    let requested = given.or(fixed);
+    let found = adapter_config(&plan::lora(&requested), None);
     let json = |config| serde_json::to_value(config).unwrap_or_default();
     let (made, found) = (json(made), json(&found));
     for (field, flag) in FLAGS {
@@ -200,7 +200,7 @@ fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
             return Err(differs(flag, text(&made), text(&found)));
         }
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), TrainError> {
@@ -216,7 +216,7 @@ fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), TrainError> {
 }
 
 /// The target that is given, else the only one of the bundle.
-fn target(given: Option<Word<Target>>, bundle: &Bundle) -> Result<Word<Target>, TrainError> {
+fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Target>, TrainError> {
     let targets = &bundle.manifest().targets;
     let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
     match (given, &names[..]) {

@@ -9,10 +9,10 @@ use super::{
     Answer, Env, Failure, Output, check_out_folder, plan,
     progress::Reporter,
     resources::{Resources, templates},
-    settings::{MethodArgs, OptimizerArgs, Settings},
+    settings::{OptimizerArgs, Settings, StepOptionArgs},
     start::{Starter, child_program, duration},
+    value_parsers::Parsed,
     verdict::Outcome,
-    words::Word,
     workload::{OwnedWorkload, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
@@ -34,7 +34,7 @@ use crate::{
         },
     },
     step::{self, StepProgram, StepSpec},
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{TrainError, adapter_config},
 };
 
@@ -52,12 +52,12 @@ pub struct Compile {
     /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8`; may be given several times
     /// [default: cpu, with as many devices as --mesh makes]
     #[arg(long = "target", value_name = "TARGET")]
-    all_targets: Vec<Word<Target>>,
+    all_targets: Vec<Parsed<Target>>,
     /// How the tensors lie on several devices
     #[arg(long, value_name = "F.toml")]
     mesh: Option<PathBuf>,
     #[command(flatten)]
-    method: MethodArgs,
+    options: StepOptionArgs,
     #[command(flatten)]
     optimizer: OptimizerArgs,
     /// The folder of the bundle; a bundle that is there already is replaced
@@ -88,15 +88,15 @@ impl Compile {
         let mesh_text = loaded.as_ref().map(|loaded| loaded.config.to_string());
         let devices = self.devices(loaded)?;
         let templates = self.templates(&devices)?;
-        let settings = Settings::from(self.optimizer).or(self.method.into());
+        let settings = Settings::from(self.optimizer).or(self.options.into());
         let (optimizer, max_grad_norm) = (plan::optimizer(&settings)?, plan::max_grad_norm(&settings)?);
-        let (model, parts) = (self.workload.model.clone(), devices[0].batch_parts());
+        let (model, parts) = (self.workload.model.clone(), devices[0].batch_shards());
         let platforms: Vec<Platform> = devices.iter().map(|devices| devices.target().platform()).collect();
         let workload = self.workload.resolve(parts, &platforms)?;
         let mesh = devices[0].plan(workload.borrow())?;
         let spec = StepSpec {
             workload: workload.borrow(),
-            method: plan::method(&settings, workload.shape, parts)?,
+            options: plan::options(&settings, workload.shape, parts)?,
             optimizer,
             max_grad_norm,
             templates: &templates,
@@ -162,7 +162,7 @@ impl Compile {
     }
 
     /// The templates, which are the same for every target.
-    fn templates(&self, devices: &[Devices]) -> Result<Templates, Failure> {
+    fn templates(&self, devices: &[Devices]) -> Result<TemplateLibrary, Failure> {
         let of = |devices: &Devices| {
             let platform = devices.target().platform();
             Ok::<_, TrainError>((platform, templates(self.templates.as_deref(), Some(platform))?))
@@ -293,7 +293,7 @@ impl Compiler<'_> {
     }
 }
 
-fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates: &Templates) -> Made {
+fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates: &TemplateLibrary) -> Made {
     let step::Workload { config, dtype, batch, seq, packing, .. } = spec.workload;
     let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
     let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
@@ -305,7 +305,7 @@ fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates:
         packing,
         dtype: dtype.name().to_owned(),
         lora: adapter_config(&workload.spec, None),
-        method: spec.method,
+        options: spec.options,
         optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },
         mesh: None,
         templates: replaced(templates),
@@ -313,7 +313,7 @@ fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates:
 }
 
 /// The SHA-256 of each template that is not the embedded one, by name.
-pub fn replaced(templates: &Templates) -> std::collections::BTreeMap<String, String> {
+pub fn replaced(templates: &TemplateLibrary) -> std::collections::BTreeMap<String, String> {
     templates.replaced().map(|(name, text)| (name.to_owned(), sha256(text.as_bytes()))).collect()
 }
 

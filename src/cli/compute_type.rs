@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::words::Word;
+use super::value_parsers::Parsed;
 use crate::{base::DType, pjrt::targets::Platform};
 
 /// The element type of weights and activations in a step, and why it is taken.
@@ -28,7 +28,7 @@ enum Reason {
 impl ComputeType {
     /// The requested type, else float32 where every target is a CPU, else the model's own. `platforms` are those of the
     /// targets; a command that needs no device may have none.
-    pub fn new(requested: Option<&Word<DType>>, model: Option<DType>, platforms: &[Platform]) -> Self {
+    pub fn new(requested: Option<&Parsed<DType>>, model: Option<DType>, platforms: &[Platform]) -> Self {
         let only_cpus = !platforms.is_empty() && platforms.iter().all(|platform| *platform == Platform::Cpu);
         let (dtype, reason) = match (requested, model) {
             (Some(requested), _) => (requested.0, Reason::Requested),
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_model_decides_except_on_cpus() {
         let check = |requested: Option<DType>, model, platforms: &[Platform], expect: &str| {
-            let found = ComputeType::new(requested.map(Word).as_ref(), model, platforms);
+            let found = ComputeType::new(requested.map(Parsed).as_ref(), model, platforms);
             assert_eq!(found.to_string(), expect);
         };
         let (cpu, rocm) = (Platform::Cpu, Platform::Rocm);
@@ -95,6 +95,6 @@ mod tests {
             &[rocm],
             "float32 (the model's config names no type; `--dtype bfloat16` needs half the memory)",
         );
-        assert_eq!(ComputeType::new(Some(&Word(DType::F32)), None, &[]).notice(), None);
+        assert_eq!(ComputeType::new(Some(&Parsed(DType::F32)), None, &[]).notice(), None);
     }
 }

@@ -8,7 +8,7 @@ use super::{
     compute_type::ComputeType,
     plan,
     resources::templates,
-    settings::MethodArgs,
+    settings::StepOptionArgs,
     workload::{TargetArg, WorkloadArgs, load_mesh},
     write_json, wrong,
 };
@@ -26,7 +26,7 @@ pub struct Dump {
     #[command(flatten)]
     workload: WorkloadArgs,
     #[command(flatten)]
-    method: MethodArgs,
+    options: StepOptionArgs,
     #[command(flatten)]
     target: TargetArg,
     /// A mesh config, whose shardings the module then has
@@ -137,12 +137,12 @@ impl Dump {
     }
 
     fn module(self, stage: Stage) -> Result<(Verified, ComputeType), TrainError> {
-        let Self { workload, method, target, mesh, program, templates: folder, .. } = self;
+        let Self { workload, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let parts = loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded));
+        let parts = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
         let workload = workload.resolve(parts, &target.platforms())?;
         let compute_type = workload.compute_type;
-        let method = plan::method(&method.into(), workload.shape, parts)?;
+        let options = plan::options(&options.into(), workload.shape, parts)?;
         let workload = workload.borrow();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());
@@ -150,7 +150,7 @@ impl Dump {
         };
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref(), target.platform())?;
-        let spec = StepSpec { method, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
+        let spec = StepSpec { options, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
         Ok((step::build(&spec, program.into())?.module, compute_type))
     }
 }

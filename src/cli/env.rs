@@ -128,7 +128,7 @@ fn store_folder(variable: impl Fn(&str) -> Option<OsString>, home: &Home) -> Pat
 /// Whether the user wants to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl Interrupt {
@@ -138,9 +138,9 @@ impl Interrupt {
         if signals == Signals::Left {
             return interrupt;
         }
-        let asked = interrupt.asked.clone();
+        let requested = interrupt.requested.clone();
         let handler = move || {
-            if asked.swap(true, Ordering::Relaxed) {
+            if requested.swap(true, Ordering::Relaxed) {
                 quit();
             }
             // Nobody is left to hear of a failure.
@@ -152,9 +152,9 @@ impl Interrupt {
         interrupt
     }
 
-    /// Whether the user asked.
-    pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    /// Whether the user requested.
+    pub fn requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     compute_type::ComputeType,
     progress::Reporter,
     resources::{DeviceArgs, NamedModel},
-    words::Word,
+    value_parsers::Parsed,
     write_json, wrong,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
-    step::{Method, Packing, StepSpec, Workload},
+    step::{Packing, StepOptions, StepSpec, Workload},
     train::{Trainer, generate, open_adapter},
     weights::read_adapter,
 };
@@ -50,7 +50,7 @@ pub struct Generate {
     /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type that
     /// the model's config names]
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
+    dtype: Option<Parsed<DType>>,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -85,11 +85,11 @@ impl Generate {
         let (dtype, packing) = (compute_type.dtype, Packing::Off);
         let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
         // A single sequence is not split, whatever the mesh does with batches.
-        let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;
+        let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
         let spec = StepSpec {
             workload,
-            method: Method::for_length(seq),
+            options: StepOptions::for_length(seq),
             optimizer: AdamW::default(),
             max_grad_norm: f64::INFINITY,
             templates: &templates,

@@ -7,7 +7,7 @@ use std::{
 
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
-use super::words::Word;
+use super::value_parsers::Parsed;
 use crate::pjrt::targets::Target;
 
 /// The user's home folder, which `~` stands for.
@@ -52,7 +52,8 @@ impl Home {
                 arg.value_parser(StringValueParser::new().try_map(move |name| home.expand(&name)))
             }
             Some(PathLike::Target) => arg.value_parser(
-                StringValueParser::new().try_map(move |target| home.expand(&target)?.parse::<Word<Target>>()),
+                StringValueParser::new()
+                    .try_map(move |target| home.expand(&target)?.parse::<Parsed<Target>>()),
             ),
         }
     }
@@ -75,7 +76,7 @@ impl PathLike {
         let parsed = arg.get_value_parser().type_id();
         if parsed == TypeId::of::<PathBuf>() {
             Some(Self::Path)
-        } else if parsed == TypeId::of::<Word<Target>>() {
+        } else if parsed == TypeId::of::<Parsed<Target>>() {
             Some(Self::Target)
         } else {
             matches!(arg.get_id().as_str(), "model" | "plugin").then_some(Self::Name)

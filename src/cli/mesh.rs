@@ -12,7 +12,7 @@ use super::{
     write_json, wrong,
 };
 use crate::{
-    mesh::{self, Assigned, Plan, Replicated, Report, short},
+    mesh::{self, Plan, Replicated, Report, TensorSharding, short},
     step,
     train::TrainError,
 };
@@ -52,8 +52,8 @@ pub struct Explain {
 impl MeshArgs {
     fn report(self) -> Result<(Report, ComputeType), TrainError> {
         let loaded = load_mesh(&self.mesh)?;
-        let batch_parts = self.target.batch_parts(&loaded);
-        let workload = self.workload.resolve(batch_parts, &self.target.platforms())?;
+        let batch_shards = self.target.batch_shards(&loaded);
+        let workload = self.workload.resolve(batch_shards, &self.target.platforms())?;
         let report = mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices());
         Ok((report, workload.compute_type))
     }
@@ -165,14 +165,14 @@ fn group_name(group: mesh::Group) -> &'static str {
 
 fn problems_json(report: &Report) -> Vec<Value> {
     let problem = |problem: &mesh::Problem| {
-        let finding = &problem.finding;
+        let diagnostic = &problem.diagnostic;
         json!({
             "code": problem.code.name(),
-            "file": finding.place.file,
-            "line": finding.place.line,
-            "item": finding.place.item,
-            "message": finding.message,
-            "hint": finding.hint,
+            "file": diagnostic.place.file,
+            "line": diagnostic.place.line,
+            "item": diagnostic.place.item,
+            "message": diagnostic.message,
+            "hint": diagnostic.hint,
         })
     };
     report.problems.iter().map(problem).collect()
@@ -203,7 +203,7 @@ fn check_json(report: &Report) -> Value {
     object
 }
 
-fn tensor_json(assigned: &Assigned) -> Value {
+fn tensor_json(assigned: &TensorSharding) -> Value {
     let dims = assigned.splits.iter().map(|split| {
         json!({
             "dim": split.dim.name(), "size": split.size, "shard": split.shard(), "axes": split.axes,

@@ -4,7 +4,7 @@ mod env;
 mod home;
 mod render;
 
-mod words;
+mod value_parsers;
 
 mod compute_type;
 mod settings;

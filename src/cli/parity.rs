@@ -7,8 +7,8 @@ use super::{
     progress::Reporter,
     render,
     resources::{DeviceArgs, NamedModel},
-    settings::{MethodArgs, Settings},
-    words::Word,
+    settings::{Settings, StepOptionArgs},
+    value_parsers::Parsed,
     write_json, wrong,
 };
 use crate::{
@@ -33,10 +33,10 @@ pub struct Parity {
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
     #[command(flatten)]
-    method: MethodArgs,
+    options: StepOptionArgs,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32, as the limits are for it]
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
+    dtype: Option<Parsed<DType>>,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -45,8 +45,8 @@ pub struct Parity {
 
 impl Parity {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, expected, method, dtype, device, output } = self;
-        let settings = Settings::from(method);
+        let Self { model, adapter, expected, options, dtype, device, output } = self;
+        let settings = Settings::from(options);
         let beside = PathBuf::from(&model);
         let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
         let Some(adapter) = adapter else {
@@ -64,12 +64,12 @@ impl Parity {
         reporter.phase("comparing");
         let dtype = dtype.map_or(DType::F32, |word| word.0);
         let case = Case { adapter: &adapter, expected: &expected };
-        let method = |Workload { batch, seq, .. }: Workload<'_>| {
-            plan::method(&settings, plan::Shape { batch, seq }, devices.batch_parts())
+        let options = |Workload { batch, seq, .. }: Workload<'_>| {
+            plan::options(&settings, plan::Shape { batch, seq }, devices.batch_shards())
         };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
         let Comparison { mut rows, warnings } =
-            parity::compare(&model, case, engine, &devices, dtype, method, &templates)?;
+            parity::compare(&model, case, engine, &devices, dtype, options, &templates)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
         reporter.rest();
 

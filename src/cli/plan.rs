@@ -9,17 +9,17 @@ use std::{
 use super::{
     check_out_folder,
     settings::{Ordered, Settings},
-    words::{AttentionKind, Word},
+    value_parsers::{AttentionKind, Parsed},
     workload::load_mesh,
 };
 use crate::{
-    base::{DType, Finding, Findings, Memory},
+    base::{DType, Diagnostic, Diagnostics, MemorySpace},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
     pjrt::targets::{GpuMemory, Target},
     runtime::{Devices, DevicesError},
-    step::{Method, Packing},
+    step::{Packing, StepOptions},
     train::{
         RunData, TrainError, checkpoint,
         run::{RunConfig, Start},
@@ -43,7 +43,7 @@ mod default {
     pub const OUT: &str = "out";
     /// Rows for each one that is held out.
     pub const ROWS_PER_HELD_OUT: usize = 20;
-    pub const MOST_HELD_OUT: usize = 64;
+    pub const MAX_HELD_OUT: usize = 64;
 }
 
 /// The rows to learn from and those held out.
@@ -58,7 +58,7 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
         }
         Some(file) => {
             let rows = Rows::read(file)?;
-            let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MOST_HELD_OUT);
+            let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MAX_HELD_OUT);
             let wanted = settings.held_out.unwrap_or(twentieth);
             (rows, HeldOut::Random { rows: wanted, seed: settings.seed.unwrap_or_default() })
         }
@@ -72,7 +72,7 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
     }
 }
 
-/// Everything else about a run, one pass of which is `sequences`, and which splits a batch into `batch_parts`. `folder` is
+/// Everything else about a run, one pass of which is `sequences`, and which splits a batch into `batch_shards`. `folder` is
 /// where relative defaults lie.
 ///
 /// # Errors
@@ -80,12 +80,12 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
 pub fn run_config(
     settings: &Settings,
     sequences: usize,
-    batch_parts: usize,
+    batch_shards: usize,
     folder: &Path,
 ) -> Result<RunConfig, TrainError> {
     let quick_start = settings.data.is_none();
     let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
-    let Shape { batch, seq } = shape(settings, used_for, batch_parts)?;
+    let Shape { batch, seq } = shape(settings, used_for, batch_shards)?;
     let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
     let schedule = schedule(settings, UpdateSize::new(batch, accumulate)?.updates_per_epoch(sequences))?;
     let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
@@ -100,7 +100,7 @@ pub fn run_config(
         lora: lora(settings),
         // That of a model whose type is not known yet.
         dtype: settings.dtype.as_ref().map_or(DType::F32, |word| word.0),
-        method: method(settings, Shape { batch, seq }, batch_parts)?,
+        options: options(settings, Shape { batch, seq }, batch_shards)?,
         optimizer: optimizer(settings)?,
         max_grad_norm: max_grad_norm(settings)?,
         seed: settings.seed.unwrap_or_default(),
@@ -152,17 +152,18 @@ pub struct Shape {
     pub seq: usize,
 }
 
-/// The sizes of a batch that is split into `batch_parts`.
+/// The sizes of a batch that is split into `batch_shards`.
 ///
 /// # Errors
 /// If there is nothing in it.
-pub fn shape(settings: &Settings, used_for: Use, batch_parts: usize) -> Result<Shape, TrainError> {
+pub fn shape(settings: &Settings, used_for: Use, batch_shards: usize) -> Result<Shape, TrainError> {
     let seq = match used_for {
         Use::QuickStart => default::QUICKSTART_SEQ,
         Use::OwnData => default::SEQ,
     };
     let micro_batches = settings.micro_batches.map_or(1, NonZeroUsize::get);
-    let whole_parts = default::BATCH.next_multiple_of(batch_parts.saturating_mul(micro_batches).min(1 << 31));
+    let whole_parts =
+        default::BATCH.next_multiple_of(batch_shards.saturating_mul(micro_batches).min(1 << 31));
     let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?;
     let seq = settings.seq.unwrap_or(seq);
     if seq < 2 {
@@ -177,31 +178,31 @@ pub fn shape(settings: &Settings, used_for: Use, batch_parts: usize) -> Result<S
     Ok(Shape { batch, seq })
 }
 
-/// How a step of these sizes is computed, on a mesh that splits a batch into `batch_parts`.
+/// How a step of these sizes is computed, on a mesh that splits a batch into `batch_shards`.
 ///
 /// # Errors
-/// If the batch cannot be taken apart as asked.
-pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<Method, TrainError> {
+/// If the batch cannot be taken apart as requested.
+pub fn options(settings: &Settings, shape: Shape, batch_shards: usize) -> Result<StepOptions, TrainError> {
     let Shape { batch, seq } = shape;
-    let usual = Method::for_length(seq);
+    let usual = StepOptions::for_length(seq);
     let block = || settings.attention_block.map_or(Attention::BLOCK, NonZeroUsize::get);
     let attention = match (&settings.attention, settings.attention_block) {
-        (Some(Word(AttentionKind::Dense)), Some(_)) => {
+        (Some(Parsed(AttentionKind::Dense)), Some(_)) => {
             return Err(TrainError::Setting {
                 setting: "--attention-block",
                 problem: "expected --attention blocks with it, found dense".into(),
                 hint: None,
             });
         }
-        (Some(Word(AttentionKind::Dense)), None) => Attention::Dense,
-        (Some(Word(AttentionKind::Blocks)), _) | (None, Some(_)) => Attention::Blocks(block()),
+        (Some(Parsed(AttentionKind::Dense)), None) => Attention::Dense,
+        (Some(Parsed(AttentionKind::Blocks)), _) | (None, Some(_)) => Attention::Blocks(block()),
         (None, None) => usual.attention,
     };
     let micro_batches = settings.micro_batches.unwrap_or(usual.micro_batches);
-    let least = micro_batches.get().saturating_mul(batch_parts);
+    let least = micro_batches.get().saturating_mul(batch_shards);
     if micro_batches.get() > 1 && !batch.is_multiple_of(least) {
         let split =
-            if batch_parts > 1 { format!(" that {batch_parts} devices share") } else { String::new() };
+            if batch_shards > 1 { format!(" that {batch_shards} devices share") } else { String::new() };
         return Err(TrainError::Setting {
             setting: "--micro-batches",
             problem: format!(
@@ -210,30 +211,30 @@ pub fn method(settings: &Settings, shape: Shape, batch_parts: usize) -> Result<M
             hint: batch.checked_next_multiple_of(least).map(|batch| format!("a batch of {batch} can")),
         });
     }
-    Ok(Method {
+    Ok(StepOptions {
         attention,
         loss_chunk: settings.loss_chunk,
         remat: settings.remat.as_ref().map(|word| word.0),
         remat_every: settings.remat_every,
-        weights: if settings.offload_weights == Some(true) { Memory::Host } else { usual.weights },
+        weights: if settings.offload_weights == Some(true) { MemorySpace::Host } else { usual.weights },
         micro_batches,
     })
 }
 
-/// The settings that ask for a method.
-pub fn method_settings(method: &Method) -> Settings {
-    let &Method { attention, loss_chunk, remat, remat_every, weights, micro_batches } = method;
+/// The settings that select the step options.
+pub fn method_settings(options: &StepOptions) -> Settings {
+    let &StepOptions { attention, loss_chunk, remat, remat_every, weights, micro_batches } = options;
     let (kind, block) = match attention {
         Attention::Dense => (AttentionKind::Dense, None),
         Attention::Blocks(block) => (AttentionKind::Blocks, NonZeroUsize::new(block)),
     };
     Settings {
-        attention: Some(Word(kind)),
+        attention: Some(Parsed(kind)),
         attention_block: block,
         loss_chunk,
-        remat: remat.map(Word),
+        remat: remat.map(Parsed),
         remat_every,
-        offload_weights: Some(weights == Memory::Host),
+        offload_weights: Some(weights == MemorySpace::Host),
         micro_batches: Some(micro_batches),
         ..Settings::default()
     }
@@ -260,37 +261,37 @@ pub fn lora(settings: &Settings) -> LoraSpec {
 ///
 /// # Errors
 /// Every problem found, each at the setting it comes from.
-pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Findings> {
+pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnostics> {
     const SETTINGS: [(&str, &str); 3] =
         [("r", "--rank"), ("lora_alpha", "--alpha"), ("target_modules", "--targets")];
-    let named = |mut finding: Finding| {
-        let setting = SETTINGS.iter().find(|(field, _)| finding.place.item.as_deref() == Some(field));
+    let named = |mut diagnostic: Diagnostic| {
+        let setting = SETTINGS.iter().find(|(field, _)| diagnostic.place.item.as_deref() == Some(field));
         if let Some((_, setting)) = setting {
-            finding.place.item = Some((*setting).to_owned());
+            diagnostic.place.item = Some((*setting).to_owned());
         }
-        finding
+        diagnostic
     };
-    spec.resolve(config).map_err(|findings| Findings(findings.0.into_iter().map(named).collect()))
+    spec.resolve(config).map_err(|diagnostics| Diagnostics(diagnostics.0.into_iter().map(named).collect()))
 }
 
 /// The target, with how its memory is taken.
 ///
 /// # Errors
 /// If it has none that could be taken so.
-pub fn target(settings: &Settings) -> Result<Option<Word<Target>>, TrainError> {
+pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, TrainError> {
     let memory = GpuMemory { fraction: settings.memory_fraction, preallocate: settings.preallocate };
     if memory == GpuMemory::default() {
         return Ok(settings.target.clone());
     }
     let target = settings.target.as_ref().map(|word| word.0.clone()).unwrap_or_default();
-    Ok(Some(Word(target.with_memory(memory).map_err(DevicesError::from)?)))
+    Ok(Some(Parsed(target.with_memory(memory).map_err(DevicesError::from)?)))
 }
 
 /// The devices to run on, and how tensors lie on them.
 ///
 /// # Errors
 /// If the mesh config cannot be read, or there are several devices without one.
-pub fn devices(target: Option<&Word<Target>>, mesh: Option<&Path>) -> Result<Devices, TrainError> {
+pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<Devices, TrainError> {
     let loaded = mesh.map(load_mesh).transpose()?;
     Ok(Devices::new(target.map(|word| word.0.clone()), loaded)?)
 }
@@ -479,7 +480,7 @@ mod tests {
     #[test]
     fn several_devices_need_a_mesh() {
         assert_eq!(devices(None, None).unwrap().target().to_string(), "cpu:1");
-        let several = Word("cpu:8".parse().unwrap());
+        let several = Parsed("cpu:8".parse().unwrap());
         let error = devices(Some(&several), None).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -490,13 +491,13 @@ mod tests {
         assert_eq!(error.hint().as_deref(), Some(hint));
         let fsdp8 = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
         let found = devices(None, Some(&fsdp8)).unwrap();
-        assert_eq!((found.target().to_string().as_str(), found.batch_parts()), ("cpu:8", 8));
+        assert_eq!((found.target().to_string().as_str(), found.batch_shards()), ("cpu:8", 8));
     }
 
     #[test]
     fn only_gpus_are_told_how_to_take_memory() {
         let found = |name: &str, fraction| {
-            let named = Some(Word(name.parse().unwrap()));
+            let named = Some(Parsed(name.parse().unwrap()));
             let settings = Settings { target: named, memory_fraction: Some(fraction), ..Settings::default() };
             target(&settings).map(|word| word.unwrap().0.client_options()).map_err(|error| error.to_string())
         };

@@ -153,7 +153,7 @@ pub struct Answers {
 }
 
 /// Watches a training run.
-pub struct Watch<'r, 'e> {
+pub struct ConsoleObserver<'r, 'e> {
     reporter: &'r mut Reporter<'e>,
     steps: usize,
     seq: usize,
@@ -167,7 +167,7 @@ pub struct Watch<'r, 'e> {
     answers: Option<Answers>,
 }
 
-impl<'r, 'e> Watch<'r, 'e> {
+impl<'r, 'e> ConsoleObserver<'r, 'e> {
     pub fn new(
         reporter: &'r mut Reporter<'e>,
         config: &RunConfig,
@@ -215,7 +215,8 @@ impl<'r, 'e> Watch<'r, 'e> {
         let signals = self.signals;
         self.interrupt.get_or_insert_with(|| Interrupt::watch(signals));
         self.made += 1;
-        let StepRecord { step, loss, learning_rate, counted, tokens_per_second, seconds, .. } = *record;
+        let StepRecord { step, loss, learning_rate, num_label_tokens, tokens_per_second, seconds, .. } =
+            *record;
         let each = seconds / self.made as f64;
         let left = Duration::try_from_secs_f64(each * self.steps.saturating_sub(step) as f64);
         let left = left.map(render::duration).unwrap_or_default();
@@ -224,13 +225,13 @@ impl<'r, 'e> Watch<'r, 'e> {
             self.steps
         );
         self.reporter.step(record, self.steps, text);
-        if counted == 0 {
-            self.reporter.line(&format!("step {step}: no token counted, so nothing changed"));
+        if num_label_tokens == 0 {
+            self.reporter.line(&format!("step {step}: no labelled tokens, so nothing changed"));
         }
     }
 }
 
-impl Observer for Watch<'_, '_> {
+impl Observer for ConsoleObserver<'_, '_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Data { train, held_out } => {
@@ -264,7 +265,7 @@ impl Observer for Watch<'_, '_> {
     }
 
     fn wants_stop(&self) -> bool {
-        self.interrupt.as_ref().is_some_and(Interrupt::asked)
+        self.interrupt.as_ref().is_some_and(Interrupt::requested)
     }
 }
 
@@ -296,7 +297,7 @@ mod tests {
         let config = plan::run_config(&settings, 100, 1, tempfile::tempdir().unwrap().path()).unwrap();
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
-        let mut watch = Watch::new(&mut reporter, &config, 1000, Signals::Left);
+        let mut watch = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);
         for event in events {
             watch.event(event);
         }
@@ -307,13 +308,13 @@ mod tests {
 
     const LOUD: Output = Output { json: false, quiet: false };
 
-    fn record(step: usize, counted: usize) -> StepRecord {
+    fn record(step: usize, num_label_tokens: usize) -> StepRecord {
         StepRecord {
             step,
             loss: 1.5,
             learning_rate: 1e-3,
             grad_norm: 1.0,
-            counted,
+            num_label_tokens,
             tokens_per_second: 512.4,
             seconds: 10.0 * step as f64,
         }
@@ -377,7 +378,7 @@ mod tests {
     fn a_step_in_which_nothing_counted_is_told() {
         let record = record(10, 0);
         let expect = "step 10/12  loss 1.5000  lr 1.00e-3  512 tok/s  3m 20s left\n\
-                      step 10: no token counted, so nothing changed\n";
+                      step 10: no labelled tokens, so nothing changed\n";
         check(LOUD, vec![Event::Step(&record)], expect);
     }
 

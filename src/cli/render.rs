@@ -3,7 +3,7 @@
 use std::{error::Error, time::Duration};
 
 use crate::{
-    base::Findings, data::DataError, step::StepError, templates::TemplateError, train::TrainError,
+    base::Diagnostics, data::DataError, step::StepError, templates::TemplateError, train::TrainError,
     weights::WeightsError,
 };
 
@@ -11,9 +11,9 @@ use crate::{
 pub fn error(error: &TrainError) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(line + "\n"));
-    match findings(error) {
+    match diagnostics(error) {
         _ if let TrainError::Mesh(problems) = error => line(problems.to_string()),
-        Some(findings) => findings.0.iter().for_each(|finding| line(format!("error: {finding}"))),
+        Some(diagnostics) => diagnostics.0.iter().for_each(|diagnostic| line(format!("error: {diagnostic}"))),
         None => {
             let message = error.to_string();
             line(format!("error: {message}"));
@@ -36,14 +36,14 @@ pub fn error(error: &TrainError) -> String {
 }
 
 /// The problems that an error is a list of.
-fn findings(error: &TrainError) -> Option<&Findings> {
+fn diagnostics(error: &TrainError) -> Option<&Diagnostics> {
     match error {
-        TrainError::Findings(findings)
-        | TrainError::Data(DataError::Rows(findings))
-        | TrainError::Weights(WeightsError::Problems(findings))
+        TrainError::Diagnostics(diagnostics)
+        | TrainError::Data(DataError::Rows(diagnostics))
+        | TrainError::Weights(WeightsError::Problems(diagnostics))
         | TrainError::Step(
-            StepError::Build(findings) | StepError::Template(TemplateError::Parse(findings)),
-        ) => Some(findings),
+            StepError::Build(diagnostics) | StepError::Template(TemplateError::Parse(diagnostics)),
+        ) => Some(diagnostics),
         _ => None,
     }
 }
@@ -85,7 +85,7 @@ pub fn count(count: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Finding, Place};
+    use crate::base::{Diagnostic, Location};
 
     #[test]
     fn a_hint_stands_apart() {
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn every_finding_has_its_own_line() {
-        let finding = |line, text: &str| Finding::new(Place::line("a.jsonl", line), text);
-        let findings = Findings(vec![finding(1, "no").with_hint("yes"), finding(2, "neither")]);
+        let diagnostic = |line, text: &str| Diagnostic::new(Location::line("a.jsonl", line), text);
+        let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
-        assert_eq!(error(&TrainError::Data(DataError::Rows(findings))), expect);
+        assert_eq!(error(&TrainError::Data(DataError::Rows(diagnostics))), expect);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Env, plan, progress::Reporter, start::Starter, words::Word};
+use super::{Env, plan, progress::Reporter, start::Starter, value_parsers::Parsed};
 use crate::{
     base::nearest,
     model::{Config, builtin_names},
@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::Devices,
     step::StepError,
-    templates::Templates,
+    templates::TemplateLibrary,
     train::{Model, TrainError, model_config, quickstart_model},
 };
 
@@ -30,7 +30,7 @@ pub struct DeviceArgs {
     /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
     /// devices as --mesh makes]
     #[arg(long, value_name = "TARGET")]
-    target: Option<Word<Target>>,
+    target: Option<Parsed<Target>>,
     /// How the tensors lie on several devices
     #[arg(long, value_name = "F.toml")]
     mesh: Option<PathBuf>,
@@ -53,7 +53,7 @@ impl DeviceArgs {
         plan::devices(self.target.as_ref(), self.mesh.as_deref())
     }
 
-    pub fn templates(&self, devices: &Devices) -> Result<Templates, TrainError> {
+    pub fn templates(&self, devices: &Devices) -> Result<TemplateLibrary, TrainError> {
         templates(self.templates.as_deref(), Some(devices.target().platform()))
     }
 
@@ -174,11 +174,11 @@ pub fn config(named: &str) -> Result<Config, TrainError> {
 }
 
 /// The built-in templates, with those of a folder in place of the ones of the same name.
-pub fn templates(folder: Option<&Path>, platform: Option<Platform>) -> Result<Templates, TrainError> {
+pub fn templates(folder: Option<&Path>, platform: Option<Platform>) -> Result<TemplateLibrary, TrainError> {
     let platforms: Vec<&str> = Platform::ALL.iter().map(|platform| platform.name()).collect();
-    let read = |folder| Templates::replaced_from(folder, platform.map(Platform::name), &platforms);
+    let read = |folder| TemplateLibrary::replaced_from(folder, platform.map(Platform::name), &platforms);
     let replaced = folder.map(read).transpose().map_err(StepError::from)?;
-    Ok(replaced.unwrap_or_else(Templates::embedded))
+    Ok(replaced.unwrap_or_else(TemplateLibrary::embedded))
 }
 
 /// The package of a name.

@@ -11,7 +11,7 @@ use toml::{
 
 use super::{Home, home::PathLike, settings::Settings};
 use crate::{
-    base::{Finding, Findings, LineIndex, Place, nearest, read_text},
+    base::{Diagnostic, Diagnostics, LineIndex, Location, nearest, read_text},
     train::TrainError,
 };
 
@@ -40,17 +40,17 @@ pub fn check_run_file(path: &Path) -> Result<(), TrainError> {
     read(path, &Home(None)).map(drop)
 }
 
-fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
+fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     let lines = LineIndex::new(text);
-    let place = |at: usize| Place::line(file, lines.line(at));
+    let place = |at: usize| Location::line(file, lines.line(at));
     let wrong = |error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
-        Findings(vec![Finding::new(place(at), error.message().trim_end())])
+        Diagnostics(vec![Diagnostic::new(place(at), error.message().trim_end())])
     };
     let table = DeTable::parse(text).map_err(wrong)?;
     let (span, table) = (table.span(), table.into_inner());
     let (known, paths) = (known(), paths());
-    let mut findings = Findings::default();
+    let mut diagnostics = Diagnostics::default();
     let mut renamed = DeTable::new();
     let mut values = Vec::new();
     for (key, mut value) in table {
@@ -63,7 +63,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
             match home.expand(path) {
                 Ok(expanded) => *path = expanded.into(),
                 Err(problem) => {
-                    findings.push(Finding::new(place.clone().at(key.get_ref().as_ref()), problem))
+                    diagnostics.push(Diagnostic::new(place.clone().at(key.get_ref().as_ref()), problem))
                 }
             }
         }
@@ -72,17 +72,18 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known settings: {}", known.join(", ")),
             };
-            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "no such setting").with_hint(hint));
+            diagnostics
+                .push(Diagnostic::new(place.at(key.get_ref().as_ref()), "no such setting").with_hint(hint));
         } else if renamed.insert(Spanned::new(key.span(), name.into()), value).is_some() {
-            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "this setting stands twice"));
+            diagnostics.push(Diagnostic::new(place.at(key.get_ref().as_ref()), "this setting stands twice"));
         }
     }
-    findings.into_result(())?;
+    diagnostics.into_result(())?;
     Settings::deserialize(toml::Deserializer::from(Spanned::new(span, renamed))).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let key = values.into_iter().find(|(span, _)| span.contains(&at));
         let place = key.into_iter().fold(place(at), |place, (_, key)| place.at(key));
-        Findings(vec![Finding::new(place, plain(error.message().trim_end()))])
+        Diagnostics(vec![Diagnostic::new(place, plain(error.message().trim_end()))])
     })
 }
 
@@ -112,7 +113,7 @@ fn known() -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{
-        cli::{settings::Ordered, words::Word},
+        cli::{settings::Ordered, value_parsers::Parsed},
         model::Targets,
     };
 
@@ -128,7 +129,7 @@ mod tests {
             lr: Some(1.0),
             max_grad_norm: Some(0.5),
             save_every: Some(10),
-            targets: Some(Word(Targets::Names(vec!["q_proj".into(), "v_proj".into()]))),
+            targets: Some(Parsed(Targets::Names(vec!["q_proj".into(), "v_proj".into()]))),
             rank_pattern: Some(Ordered(vec![("z".into(), 4), ("a".into(), 2)])),
             ..Settings::default()
         };

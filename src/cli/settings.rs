@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroUsize, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::words::{AttentionKind, Word};
+use super::value_parsers::{AttentionKind, Parsed};
 use crate::{base::DType, model::Targets, optim::ScheduleKind, pjrt::targets::Target, step::Remat};
 
 /// Defines the settings once: as flags, as the keys of a run file, with a way to merge the two, and each group of them as
@@ -95,7 +95,7 @@ settings! {
         lr: f64,
         /// What the learning rate does then: cosine, linear or constant [default: cosine]
         #[arg(long, value_name = "CURVE", help_heading = "Training")]
-        schedule: Word<ScheduleKind>,
+        schedule: Parsed<ScheduleKind>,
         /// Updates over which the learning rate rises, from zero in the first [default: 5, or a tenth of a
         /// shorter run]
         #[arg(long, value_name = "N", help_heading = "Training")]
@@ -103,7 +103,7 @@ settings! {
         /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type
         /// that the model's config names]
         #[arg(long, value_name = "TYPE", help_heading = "Training")]
-        dtype: Word<DType>,
+        dtype: Parsed<DType>,
         /// Decides the order of the rows and the start of the adapters [default: 0]
         #[arg(long, value_name = "N", help_heading = "Training")]
         seed: u64,
@@ -121,7 +121,7 @@ settings! {
         /// Which linears: names with commas between them, `all-linear`, or `re:` and a regular expression
         /// [default: all-linear]
         #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
-        targets: Word<Targets>,
+        targets: Parsed<Targets>,
         /// Ranks of some modules, by regular expression; the first that matches counts.
         #[arg(skip)]
         rank_pattern: Ordered<usize>,
@@ -132,7 +132,7 @@ settings! {
         /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
         /// devices as --mesh makes]
         #[arg(long, value_name = "TARGET", help_heading = "Device")]
-        target: Word<Target>,
+        target: Parsed<Target>,
         /// The share of a GPU's memory that is used at most, from above 0 to 1 [default: the plugin's, mostly 0.75]
         #[arg(long, value_name = "X", help_heading = "Device")]
         memory_fraction: f32,
@@ -196,32 +196,32 @@ settings! {
     }
 
     /// How a step is computed.
-    struct MethodArgs {
+    struct StepOptionArgs {
         /// How attention is computed: dense, or in blocks, which needs less memory [default: dense up to a --seq of
         /// 1024, else blocks]
-        #[arg(long, value_name = "HOW", help_heading = "Method")]
-        attention: Word<AttentionKind>,
+        #[arg(long, value_name = "HOW", help_heading = "Step options")]
+        attention: Parsed<AttentionKind>,
         /// Queries and keys of a block of attention [default: 512]
-        #[arg(long, value_name = "N", help_heading = "Method")]
+        #[arg(long, value_name = "N", help_heading = "Step options")]
         attention_block: NonZeroUsize,
         /// Positions of each sequence whose logits are there at one time [default: as many as take 128 MiB of a device]
-        #[arg(long, value_name = "N", help_heading = "Method")]
+        #[arg(long, value_name = "N", help_heading = "Step options")]
         loss_chunk: NonZeroUsize,
         /// What the forward pass leaves for the backward one, which computes the rest again: full (only the input of
         /// each layer), dots (the results of matrix products too), none (all that is needed), or offload (the
         /// input of each layer, in the host's memory) [default: dots where it keeps at most 1 GiB on a device, else full]
-        #[arg(long, value_name = "POLICY", help_heading = "Method")]
-        remat: Word<Remat>,
+        #[arg(long, value_name = "POLICY", help_heading = "Step options")]
+        remat: Parsed<Remat>,
         /// Leave only the input of every so many layers, which then run forward once more under --remat
-        #[arg(long, value_name = "K", help_heading = "Method")]
+        #[arg(long, value_name = "K", help_heading = "Step options")]
         remat_every: NonZeroUsize,
         /// Keep the frozen matrices of the layers in the host's memory, and bring those of a layer to the device while it
         /// is computed
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-              hide_possible_values = true, help_heading = "Method")]
+              hide_possible_values = true, help_heading = "Step options")]
         offload_weights: bool,
         /// Parts of a batch that a step computes one after the other [default: 1]
-        #[arg(long, value_name = "N", help_heading = "Method")]
+        #[arg(long, value_name = "N", help_heading = "Step options")]
         micro_batches: NonZeroUsize,
     }
 }
@@ -293,7 +293,7 @@ mod tests {
             lr: Some(1e-4),
             rslora: Some(true),
             pack: Some(true),
-            dtype: Some(Word(DType::BF16)),
+            dtype: Some(Parsed(DType::BF16)),
             offline: Some(false),
             ..Settings::default()
         };

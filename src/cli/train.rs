@@ -9,7 +9,7 @@ use super::{
     Answer, Env, Failure, Output, bundled,
     compute_type::ComputeType,
     plan,
-    progress::{Answers, Reporter, Watch},
+    progress::{Answers, ConsoleObserver, Reporter},
     render,
     resources::{NamedModel, Resources, templates},
     run_file,
@@ -58,7 +58,7 @@ impl Train {
         let devices = plan::devices(plan::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
         let data = plan::data(&settings)?;
         let mut config =
-            plan::run_config(&settings, data.train.rows.len(), devices.batch_parts(), &env.folder)?;
+            plan::run_config(&settings, data.train.rows.len(), devices.batch_shards(), &env.folder)?;
         let templates = templates(settings.templates.as_deref(), Some(devices.target().platform()))?;
         if let Some(bundle) = &bundle {
             bundled::check_templates(&templates, bundle)?;
@@ -75,9 +75,9 @@ impl Train {
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
         config.dtype = compute_type.dtype;
-        let lora = plan::resolve_lora(&config.lora, &model.config).map_err(|findings| match &bundle {
-            Some(bundle) => bundled::wrong_manifest(bundle, &findings),
-            None => findings.into(),
+        let lora = plan::resolve_lora(&config.lora, &model.config).map_err(|diagnostics| match &bundle {
+            Some(bundle) => bundled::wrong_manifest(bundle, &diagnostics),
+            None => diagnostics.into(),
         })?;
         let mesh = devices.plan(config.workload(&model.config, &lora))?;
         let plugin =
@@ -97,7 +97,7 @@ impl Train {
 
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
-        let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
+        let mut watch = ConsoleObserver::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {
             let engine = Engine::start(plugin, devices.target())?;
             let step = bundle.as_ref().zip(source.as_ref());

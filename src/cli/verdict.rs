@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::render;
 use crate::{
-    base::{DType, Memory},
+    base::{DType, MemorySpace},
     pjrt::child::Origin,
     runtime::bundle::{Build, MemoryReport, PluginRecord},
-    step::{Method, Remat, StepSpec, Workload},
+    step::{Remat, StepOptions, StepSpec, Workload},
 };
 
 /// What became of a target.
@@ -103,7 +103,7 @@ impl Outcome {
 fn fixes(report: &MemoryReport, spec: &StepSpec<'_>, parts: usize) -> Vec<String> {
     let mut fixes = Vec::new();
     let Workload { dtype, batch, seq, .. } = spec.workload;
-    let Method { remat, remat_every, micro_batches, weights, .. } = spec.method;
+    let StepOptions { remat, remat_every, micro_batches, weights, .. } = spec.options;
     let limit = report.limit_bytes.unwrap_or(u64::MAX);
     if dtype == DType::F32 {
         fixes
@@ -128,7 +128,7 @@ fn fixes(report: &MemoryReport, spec: &StepSpec<'_>, parts: usize) -> Vec<String
         }
         fixes.push(format!("a smaller --batch or --seq (now {batch} x {seq}) needs fewer temporaries"));
     }
-    if report.weights > limit / 4 && weights == Memory::Device {
+    if report.weights > limit / 4 && weights == MemorySpace::Device {
         fixes.push(format!(
             "`--offload-weights` keeps the layers' matrices in the host's memory: up to {} less",
             render::bytes(report.weights)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{compute_type::ComputeType, plan, resources, settings::Settings, words::Word};
+use super::{compute_type::ComputeType, plan, resources, settings::Settings, value_parsers::Parsed};
 use crate::{
     base::DType,
     mesh::{self, Loaded},
@@ -29,7 +29,7 @@ pub struct WorkloadArgs {
     /// The element type of weights and activations: float32 or bfloat16 [default: float32 where every target is a CPU,
     /// else the type that the model's config names]
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
+    dtype: Option<Parsed<DType>>,
     /// The rank of the adapters [default: 8]
     #[arg(long, value_name = "N")]
     rank: Option<usize>,
@@ -38,13 +38,13 @@ pub struct WorkloadArgs {
     alpha: Option<f64>,
     /// Which linears are adapted [default: all-linear]
     #[arg(long, value_name = "NAMES")]
-    targets: Option<Word<Targets>>,
+    targets: Option<Parsed<Targets>>,
 }
 
 /// A workload with the model and the adapters that it is about.
 pub struct OwnedWorkload {
     config: Config,
-    /// What is adapted, as it was asked for.
+    /// What is adapted, as requested.
     pub spec: LoraSpec,
     lora: LoraPlan,
     /// The element type of weights and activations.
@@ -63,12 +63,12 @@ impl OwnedWorkload {
 }
 
 impl WorkloadArgs {
-    /// The workload on a mesh that splits a batch into `batch_parts`, for targets of `platforms`.
-    pub fn resolve(self, batch_parts: usize, platforms: &[Platform]) -> Result<OwnedWorkload, TrainError> {
+    /// The workload on a mesh that splits a batch into `batch_shards`, for targets of `platforms`.
+    pub fn resolve(self, batch_shards: usize, platforms: &[Platform]) -> Result<OwnedWorkload, TrainError> {
         let Self { model, batch, seq, pack, dtype, rank, alpha, targets } = self;
         let settings =
             Settings { batch, seq, pack: Some(pack), dtype, rank, alpha, targets, ..Settings::default() };
-        let shape = plan::shape(&settings, plan::Use::OwnData, batch_parts)?;
+        let shape = plan::shape(&settings, plan::Use::OwnData, batch_shards)?;
         let config = resources::config(&model)?;
         let spec = plan::lora(&settings);
         let lora = plan::resolve_lora(&spec, &config)?;
@@ -84,7 +84,7 @@ pub struct TargetArg {
     /// The devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device's file, `mine.toml:8` [default: as many as the mesh
     /// makes]
     #[arg(long, value_name = "TARGET")]
-    target: Option<Word<Target>>,
+    target: Option<Parsed<Target>>,
 }
 
 impl TargetArg {
@@ -104,8 +104,8 @@ impl TargetArg {
     }
 
     /// Into how many parts a mesh splits a batch on them.
-    pub fn batch_parts(&self, mesh: &Loaded) -> usize {
-        mesh.batch_parts(self.devices().unwrap_or(mesh.config.written_devices()))
+    pub fn batch_shards(&self, mesh: &Loaded) -> usize {
+        mesh.batch_shards(self.devices().unwrap_or(mesh.config.written_devices()))
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Batch {
     /// is never learned, for the one before it belongs to another.
     pub labels: Literal,
     /// Labels that the loss counts.
-    pub counted: usize,
+    pub num_label_tokens: usize,
     /// Samples: segments other than padding.
     pub samples: usize,
 }
@@ -53,8 +53,14 @@ impl Batch {
                 }
             }
         }
-        let counted = labels.iter().filter(|label| **label != Self::IGNORED).count();
-        Self { input_ids, segment_ids, labels: Literal::s32s([rows, seq], &labels), counted, samples }
+        let num_label_tokens = labels.iter().filter(|label| **label != Self::IGNORED).count();
+        Self {
+            input_ids,
+            segment_ids,
+            labels: Literal::s32s([rows, seq], &labels),
+            num_label_tokens,
+            samples,
+        }
     }
 
     /// Whether a row holds more than one sample.
@@ -78,7 +84,7 @@ impl Batch {
             input_ids: fill(&self.input_ids, 0),
             segment_ids: fill(&self.segment_ids, 0),
             labels: fill(&self.labels, Self::IGNORED),
-            counted: self.counted,
+            num_label_tokens: self.num_label_tokens,
             samples: self.samples,
         }
     }
@@ -104,8 +110,8 @@ impl Batch {
         for (row, sequence) in sequences.enumerate() {
             let mut place = row * seq;
             for (&sample, segment) in sequence.iter().zip(1..) {
-                let Sample { ids, counted } = &dataset.samples()[sample];
-                for (&id, &is_counted) in ids.iter().zip(counted) {
+                let Sample { ids, label_mask } = &dataset.samples()[sample];
+                for (&id, &is_counted) in ids.iter().zip(label_mask) {
                     input_ids[place] = id.cast_signed();
                     segment_ids[place] = segment;
                     if is_counted {
@@ -265,12 +271,12 @@ mod tests {
         let (bos, a, the, eos, pad) =
             (id("<|im_start|>"), id("a"), id("the"), id("<|im_end|>"), id("<|pad|>"));
         let (at, x) = (id("at"), id("x"));
-        let check = |dataset: Dataset, expect: [&[i32]; 3], counted: usize| {
+        let check = |dataset: Dataset, expect: [&[i32]; 3], num_label_tokens: usize| {
             let dims = [expect[0].len() / dataset.seq(), dataset.seq()];
             let batch = held_out_batches(&dataset, dims[0]).unwrap().next().unwrap();
             let found = [&batch.input_ids, &batch.segment_ids, &batch.labels];
             assert_eq!(found, expect.map(|values| Literal::s32s(dims, values)).each_ref());
-            assert_eq!(batch.counted, counted);
+            assert_eq!(batch.num_label_tokens, num_label_tokens);
         };
         let dataset = Dataset::new(&rows, tokenizer, 5).unwrap();
         check(
@@ -300,16 +306,16 @@ mod tests {
         let batch = Batch::new(ids.clone(), Literal::s32s([2, 3], &[5, 6, -100, 8, 9, 0]));
         assert_eq!(batch.segment_ids, Literal::s32s([2, 3], &[1; 6]));
         assert_eq!(batch.labels, Literal::s32s([2, 3], &[-100, 6, -100, -100, 9, 0]));
-        assert_eq!((batch.counted, batch.is_packed()), (3, false));
+        assert_eq!((batch.num_label_tokens, batch.is_packed()), (3, false));
         assert_eq!(batch.rows()[1].labels, Literal::s32s([1, 3], &[-100, 9, 0]));
         let filled = batch.filled_to_multiple(3);
         assert_eq!(filled.rows()[..2], batch.rows());
         assert_eq!(filled.rows()[2].segment_ids, Literal::s32s([1, 3], &[0; 3]));
-        assert_eq!((filled.rows()[2].counted, filled.counted), (0, 3));
+        assert_eq!((filled.rows()[2].num_label_tokens, filled.num_label_tokens), (0, 3));
         let two = Literal::s32s([2, 3], &[1, 2, 2, 1, 1, 0]);
         let packed = Batch::with_segments(ids.clone(), two, ids);
         assert_eq!(packed.labels, Literal::s32s([2, 3], &[-100, -100, 7, -100, 9, -100]));
-        assert_eq!((packed.counted, packed.is_packed()), (2, true));
+        assert_eq!((packed.num_label_tokens, packed.is_packed()), (2, true));
     }
 
     #[test]
@@ -317,8 +323,8 @@ mod tests {
         let check = |dataset: &Dataset, expect: [Vec<Vec<Vec<usize>>>; 1]| {
             let batches: Vec<_> = held_out_batches(dataset, 2).unwrap().collect();
             assert_eq!([batches.iter().map(samples_of).collect::<Vec<_>>()], expect);
-            let counted: usize = batches.iter().map(|batch| batch.counted).sum();
-            assert_eq!(counted, dataset.report().counted_tokens);
+            let num_label_tokens: usize = batches.iter().map(|batch| batch.num_label_tokens).sum();
+            assert_eq!(num_label_tokens, dataset.report().counted_tokens);
         };
         let dataset = dataset(5);
         check(&dataset, [vec![vec![vec![2], vec![3]], vec![vec![4], vec![5]], vec![vec![6], vec![]]]]);
@@ -361,7 +367,7 @@ mod tests {
                 let mut samples: Vec<usize> = batches.iter().flat_map(samples_of).flatten().collect();
                 samples.sort_unstable();
                 prop_assert_eq!(samples, (2..dataset.samples().len() + 2).collect::<Vec<_>>());
-                let totals = (batches.iter().map(|b| b.samples).sum(), batches.iter().map(|b| b.counted).sum());
+                let totals = (batches.iter().map(|b| b.samples).sum(), batches.iter().map(|b| b.num_label_tokens).sum());
                 prop_assert_eq!(totals, (dataset.samples().len(), dataset.report().counted_tokens));
                 prop_assert!(epoch.iter().all(|update| update.len() <= size.accumulate.get()));
                 prop_assert!(batches.iter().all(|batch| batch.samples > 0));
@@ -381,7 +387,7 @@ mod tests {
         fn rows_hold_whole_samples_whose_first_label_does_not_count(dataset in datasets(), size in sizes(), seed: u64) {
             for batch in Batches::from_update(&dataset, size, seed, 0).take(4).flatten() {
                 let [ids, segments, labels] = [&batch.input_ids, &batch.segment_ids, &batch.labels].map(s32s);
-                let mut counted = 0;
+                let mut num_label_tokens = 0;
                 for ((ids, segments), labels) in ids.chunks(SEQ).zip(segments.chunks(SEQ)).zip(labels.chunks(SEQ)) {
                     let mut place = 0;
                     for (run, expect) in segments.chunk_by(|a, b| a == b).zip(1..) {
@@ -397,11 +403,11 @@ mod tests {
                             prop_assert_eq!(run[0], expect);
                             prop_assert!(ids.iter().eq(sample.ids.iter().map(|id| id.cast_signed()).collect::<Vec<_>>().iter()));
                             prop_assert_eq!(&labels[1..], &ids[1..]);
-                            counted += run.len() - 1;
+                            num_label_tokens += run.len() - 1;
                         }
                     }
                 }
-                prop_assert_eq!(batch.counted, counted);
+                prop_assert_eq!(batch.num_label_tokens, num_label_tokens);
             }
         }
     }

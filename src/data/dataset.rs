@@ -7,7 +7,7 @@ use super::{
     report::Warnings,
     sample::Encoder,
 };
-use crate::base::Finding;
+use crate::base::Diagnostic;
 
 /// Samples of one sequence length, ready to be put into batches. Never empty.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Dataset {
         let sequences = (0..samples.len()).map(|sample| vec![sample]).collect();
         report.sequences = samples.len();
         report.warnings =
-            rows.warnings.iter().cloned().chain(warnings.into_findings(&file, tokenizer)).collect();
+            rows.warnings.iter().cloned().chain(warnings.into_diagnostics(&file, tokenizer)).collect();
         Ok(Self { samples, sequences, file, seq, pad_id: tokenizer.pad_id(), report })
     }
 
@@ -76,7 +76,7 @@ impl Dataset {
     }
 
     /// Adds something that a reader should know of the rows.
-    pub fn warn(&mut self, warning: Finding) {
+    pub fn warn(&mut self, warning: Diagnostic) {
         self.report.warnings.push(warning);
     }
 

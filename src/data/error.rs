@@ -1,4 +1,4 @@
-use crate::base::{Finding, Findings, Place};
+use crate::base::{Diagnostic, Diagnostics, Location};
 
 /// Why text could not become batches.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub enum DataError {
     },
     /// Lines of a file that are no rows, or rows that cannot be used.
     #[error(transparent)]
-    Rows(#[from] Findings),
+    Rows(#[from] Diagnostics),
     /// A file of another format than JSON.
     #[error("{file}: expected rows in JSON, found {found}")]
     NotRows {
@@ -223,23 +223,23 @@ impl<'a> Problems<'a> {
         }
     }
 
-    pub fn into_result<T>(self, value: T) -> Result<T, Findings> {
+    pub fn into_result<T>(self, value: T) -> Result<T, Diagnostics> {
         let lines = |n: usize| if n == 1 { "line" } else { "lines" };
-        let mut findings = Findings::default();
+        let mut diagnostics = Diagnostics::default();
         for Repeated { line, invalid: Invalid { message, hint }, further } in self.shown {
             let same = match further {
                 0 => String::new(),
                 n => format!(" (and the same in {n} more {})", lines(n)),
             };
-            let finding = Finding::new(Place::line(self.file, line), format!("{message}{same}"));
-            findings.push(Finding { hint, ..finding });
+            let diagnostic = Diagnostic::new(Location::line(self.file, line), format!("{message}{same}"));
+            diagnostics.push(Diagnostic { hint, ..diagnostic });
         }
         if self.hidden > 0 {
             let are = if self.hidden == 1 { "is" } else { "are" };
             let message = format!("{} more {} {are} wrong", self.hidden, lines(self.hidden));
-            findings.push(Finding::new(Place::file(self.file), message));
+            diagnostics.push(Diagnostic::new(Location::file(self.file), message));
         }
-        findings.into_result(value)
+        diagnostics.into_result(value)
     }
 }
 

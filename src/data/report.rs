@@ -4,7 +4,7 @@ use super::{
     Sample, SpecialTokens, Tokenizer,
     sample::{Border, Notes},
 };
-use crate::base::{Finding, Place};
+use crate::base::{Diagnostic, Location};
 
 /// What became of the rows of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct DatasetReport {
     /// Sequences that the samples stand in: as many as there are samples, or fewer where they are packed.
     pub sequences: usize,
     /// What a reader should know of the rows, each kind once.
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl DatasetReport {
@@ -36,17 +36,17 @@ impl DatasetReport {
 
     /// Counts a sample and cuts it to `seq` tokens; `None` if nothing is left to learn.
     pub(super) fn admit(&mut self, mut sample: Sample, seq: usize) -> Option<Sample> {
-        let counted = sample.labels_within(seq);
+        let num_label_tokens = sample.labels_within(seq);
         self.longest = self.longest.max(sample.ids.len());
         self.cut += usize::from(sample.ids.len() > seq);
         sample.ids.truncate(seq);
-        sample.counted.truncate(seq);
-        if counted == 0 {
+        sample.label_mask.truncate(seq);
+        if num_label_tokens == 0 {
             self.dropped += 1;
             return None;
         }
         self.tokens += sample.ids.len();
-        self.counted_tokens += counted;
+        self.counted_tokens += num_label_tokens;
         Some(sample)
     }
 }
@@ -90,7 +90,7 @@ impl Warnings {
     }
 
     /// The warnings, each with the first row it is about and how many rows there are.
-    pub fn into_findings(self, file: &str, tokenizer: &Tokenizer) -> impl Iterator<Item = Finding> {
+    pub fn into_diagnostics(self, file: &str, tokenizer: &Tokenizer) -> impl Iterator<Item = Diagnostic> {
         const SHOWN: usize = 20;
         let token = |id: Option<u32>| {
             let text = id.and_then(|id| tokenizer.decode(&[id], SpecialTokens::Keep).ok());
@@ -120,8 +120,8 @@ impl Warnings {
                 Warning::Unused(name) => (format!("the chat template does not use `{name}`"), None),
             };
             let count = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
-            let finding = Finding::new(Place::line(file, line), format!("{message}{text} ({count})"));
-            Finding { hint: hint.map(str::to_owned), ..finding }
+            let diagnostic = Diagnostic::new(Location::line(file, line), format!("{message}{text} ({count})"));
+            Diagnostic { hint: hint.map(str::to_owned), ..diagnostic }
         })
     }
 }

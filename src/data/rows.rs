@@ -7,7 +7,7 @@ use super::{
     order::Shuffle,
     record::{self, Record},
 };
-use crate::base::{Finding, Place};
+use crate::base::{Diagnostic, Location};
 
 /// The rows of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Rows {
     /// Its rows in order; at least one.
     pub rows: Vec<Row>,
     /// What was passed over in the file, to be said once.
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// One row and where it stands.
@@ -139,7 +139,7 @@ impl Ignored {
         keys.into_iter().for_each(|key| *self.0.entry(key).or_default() += 1);
     }
 
-    fn into_finding(self, file: &str) -> Option<Finding> {
+    fn into_finding(self, file: &str) -> Option<Diagnostic> {
         let rows = |n: usize| if n == 1 { "row" } else { "rows" };
         let keys = self.0.iter().take(Self::SHOWN).map(|(key, &n)| format!("`{key}` in {n} {}", rows(n)));
         let keys = keys.collect::<Vec<_>>().join(", ");
@@ -147,7 +147,8 @@ impl Ignored {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
-        (!keys.is_empty()).then(|| Finding::new(Place::file(file), format!("ignored keys: {keys}{more}")))
+        (!keys.is_empty())
+            .then(|| Diagnostic::new(Location::file(file), format!("ignored keys: {keys}{more}")))
     }
 }
 

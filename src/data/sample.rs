@@ -12,14 +12,14 @@ pub struct Sample {
     /// Its tokens.
     pub ids: Vec<u32>,
     /// Whether each of them is to be learned; as long as `ids`.
-    pub counted: Vec<bool>,
+    pub label_mask: Vec<bool>,
 }
 
 impl Sample {
     /// Labels that a loss over the first `seq` tokens counts. The first token has none before it that could
     /// predict it.
     pub fn labels_within(&self, seq: usize) -> usize {
-        self.counted.iter().take(seq).skip(1).filter(|&&counted| counted).count()
+        self.label_mask.iter().take(seq).skip(1).filter(|&&is_label| is_label).count()
     }
 }
 
@@ -91,8 +91,8 @@ impl<'a> Encoder<'a> {
             RowKind::Completion { prompt, completion } => self.completion(prompt, completion, &mut notes)?,
             RowKind::Text(text) => {
                 let ids = self.tokenizer.encode_plain(text)?;
-                let counted = vec![true; ids.len()];
-                self.surrounded(Sample { ids, counted }, true, &mut notes)
+                let label_mask = vec![true; ids.len()];
+                self.surrounded(Sample { ids, label_mask }, true, &mut notes)
             }
         };
         Ok((sample, notes))
@@ -110,12 +110,12 @@ impl<'a> Encoder<'a> {
         let last = spans[learned.clone()].iter().rev().find(|&span| span.id == eos_id || !is_blank(&span));
         notes.has_end = last.is_some_and(|span| span.id == eos_id);
         let mut sample = Sample {
-            counted: (0..spans.len()).map(|i| i >= learned.start).collect(),
+            label_mask: (0..spans.len()).map(|i| i >= learned.start).collect(),
             ids: spans.into_iter().map(|span| span.id).collect(),
         };
         if !notes.has_end && self.after.first() != Some(&eos_id) {
             sample.ids.push(eos_id);
-            sample.counted.push(true);
+            sample.label_mask.push(true);
         }
         Ok(self.surrounded(sample, false, notes))
     }
@@ -138,9 +138,9 @@ impl<'a> Encoder<'a> {
             after = others;
             notes.has_end = true;
         }
-        let counted = std::iter::repeat_n(begin_counts, before.len()).chain(sample.counted);
+        let label_mask = std::iter::repeat_n(begin_counts, before.len()).chain(sample.label_mask);
         Sample {
-            counted: counted.chain(std::iter::repeat_n(true, after.len())).collect(),
+            label_mask: label_mask.chain(std::iter::repeat_n(true, after.len())).collect(),
             ids: before.iter().copied().chain(sample.ids).chain(after.iter().copied()).collect(),
         }
     }
@@ -153,7 +153,7 @@ impl<'a> Encoder<'a> {
         };
         let spans = self.tokenizer.encode_spans(&text)?;
         let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);
-        let mut counted = vec![false; spans.len()];
+        let mut label_mask = vec![false; spans.len()];
         let mut end = 0;
         let is_marked = marked.is_some();
         let turns = marked.map_or_else(|| learned_turns(template, conversation, &text, limit), Ok)?;
@@ -169,7 +169,7 @@ impl<'a> Encoder<'a> {
             if crosses(&spans, tokens.start, bytes.start) {
                 notes.crosses = Some(Border::Turn);
             }
-            counted[tokens].fill(true);
+            label_mask[tokens].fill(true);
         }
         notes.unused = unused(conversation, |name| template.mentions(name));
         let mut ids: Vec<u32> = spans.into_iter().map(|span| span.id).collect();
@@ -177,10 +177,10 @@ impl<'a> Encoder<'a> {
             && [*first, *second] == [bos_id; 2]
         {
             ids.remove(0);
-            counted.remove(0);
+            label_mask.remove(0);
             notes.has_begin = true;
         }
-        Ok(Sample { ids, counted })
+        Ok(Sample { ids, label_mask })
     }
 }
 
@@ -263,9 +263,9 @@ mod tests {
     /// The counted tokens of a row in brackets.
     fn marked(row: &RowKind, tokenizer: &Tokenizer) -> String {
         let (sample, _) = encode(row, tokenizer).unwrap();
-        assert_eq!(sample.ids.len(), sample.counted.len());
+        assert_eq!(sample.ids.len(), sample.label_mask.len());
         let mut text = String::new();
-        let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
+        let tokens: Vec<_> = sample.ids.iter().zip(&sample.label_mask).collect();
         for run in tokens.chunk_by(|a, b| a.1 == b.1) {
             let ids: Vec<u32> = run.iter().map(|&(&id, _)| id).collect();
             let part = tokenizer.decode(&ids, SpecialTokens::Keep).unwrap();

@@ -199,7 +199,7 @@ impl Tokenizer {
         self.ids.last().map_or(0, |&id| id as usize + 1)
     }
 
-    /// Whether `id` stands for a token. A vocabulary may have holes, and a model more rows than the vocabulary.
+    /// Whether `id` stands for a token. A vocabulary may have gaps, and a model more rows than the vocabulary.
     pub fn knows(&self, id: u32) -> bool {
         self.ids.binary_search(&id).is_ok()
     }

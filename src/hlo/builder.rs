@@ -6,14 +6,14 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
-    panic::Location,
+    panic,
 };
 
 use super::{
     Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
     text::Located,
 };
-use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape, Tag};
+use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, LogicalSharding, Shape};
 
 /// Collects the computations of a module.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl ModuleBuilder {
         &self,
         name: &str,
         define: impl for<'b> FnOnce(&'b Builder<'b>) -> Value<'b>,
-    ) -> Result<CompId, Findings> {
+    ) -> Result<CompId, Diagnostics> {
         self.try_define(name, |b| Ok(define(b)))
     }
 
@@ -46,7 +46,7 @@ impl ModuleBuilder {
     ///
     /// # Errors
     /// What `define` returns, else the first mistake made while building.
-    pub fn try_define<E: From<Findings>>(
+    pub fn try_define<E: From<Diagnostics>>(
         &self,
         name: &str,
         define: impl for<'b> FnOnce(&'b Builder<'b>) -> Result<Value<'b>, E>,
@@ -56,11 +56,11 @@ impl ModuleBuilder {
             name: name.to_owned(),
             instrs: RefCell::default(),
             parameters: Cell::new(0),
-            findings: RefCell::default(),
+            diagnostics: RefCell::default(),
         };
         let root = define(&builder)?.id;
-        let Builder { module: _, name, instrs, parameters: _, findings } = builder;
-        findings.into_inner().into_result(())?;
+        let Builder { module: _, name, instrs, parameters: _, diagnostics } = builder;
+        diagnostics.into_inner().into_result(())?;
         Ok(self.push(Computation { name, instrs: instrs.into_inner(), root }))
     }
 
@@ -83,11 +83,11 @@ impl ModuleBuilder {
     }
 
     /// The computation that folds two scalars of `dtype` with `opcode`, made on first use.
-    pub fn fold(&self, opcode: Opcode, dtype: DType) -> CompId {
+    pub fn reducer(&self, opcode: Opcode, dtype: DType) -> CompId {
         let name = format!("{opcode}.{dtype}");
         let scalar = || Shape::scalar(dtype);
         let is_it =
-            |c: &Computation| c.name == name && c.fold_opcode() == Some(opcode) && *c.result() == scalar();
+            |c: &Computation| c.name == name && c.reducer_opcode() == Some(opcode) && *c.result() == scalar();
         if let Some(found) = self.computations.borrow().iter().position(is_it) {
             return CompId::new(found);
         }
@@ -120,13 +120,13 @@ impl ModuleBuilder {
     }
 
     /// The place of an instruction: its line of the file that its computation was read from, else its computation.
-    pub fn place(&self, computation: CompId, instr: InstrId) -> Place {
+    pub fn place(&self, computation: CompId, instr: InstrId) -> Location {
         let sources = self.sources.borrow();
         let source = sources.get(&computation);
-        let line = source.and_then(|(file, lines)| Some(Place::line(file, *lines.get(instr.index())?)));
+        let line = source.and_then(|(file, lines)| Some(Location::line(file, *lines.get(instr.index())?)));
         let computations = self.computations.borrow();
         let computation = &computations[computation.index()];
-        line.unwrap_or_else(|| Place::file(&computation.name)).at(&computation.instr(instr).name)
+        line.unwrap_or_else(|| Location::file(&computation.name)).at(&computation.instr(instr).name)
     }
 
     /// Says that `gradient` differentiates `primal`: it takes the arguments of `primal`, its result and the
@@ -144,7 +144,7 @@ impl ModuleBuilder {
     ///
     /// # Errors
     /// What `derive` returns.
-    pub fn derived_once<E>(
+    pub fn cached_vjp<E>(
         &self,
         primal: CompId,
         wrt: Vec<usize>,
@@ -178,7 +178,7 @@ pub struct Builder<'m> {
     name: String,
     instrs: RefCell<Vec<Instr>>,
     parameters: Cell<usize>,
-    findings: RefCell<Findings>,
+    diagnostics: RefCell<Diagnostics>,
 }
 
 impl<'m> Builder<'m> {
@@ -252,14 +252,14 @@ impl<'m> Builder<'m> {
         attrs: Attrs,
         declared: Option<Shape>,
     ) -> Value<'_> {
-        let caller = Location::caller();
+        let caller = panic::Location::caller();
         let operands: Vec<InstrId> = operands.iter().map(|value| value.id).collect();
         let mut instrs = self.instrs.borrow_mut();
         let shape = {
             let shapes: Vec<&Shape> = operands.iter().map(|id| &instrs[id.index()].shape).collect();
             let computations = self.module.computations.borrow();
             infer(opcode, &shapes, &attrs, declared.as_ref(), &computations).unwrap_or_else(|message| {
-                self.complain(opcode, &shapes, message, caller);
+                self.report(opcode, &shapes, message, caller);
                 let stand_in = declared.as_ref().or(shapes.first().copied());
                 stand_in.cloned().unwrap_or(Shape::Tuple(Vec::new()))
             })
@@ -291,23 +291,23 @@ impl<'m> Builder<'m> {
 
     /// Says how the value of an instruction lies on a mesh, after what was said before.
     #[track_caller]
-    pub(super) fn tag(&self, id: InstrId, tag: Tag) {
+    pub(super) fn logical(&self, id: InstrId, logical: LogicalSharding) {
         let instr = &mut self.instrs.borrow_mut()[id.index()];
-        if !matches!(&instr.shape, Shape::Array(array) if array.rank() == tag.dims.len()) {
-            let names: Vec<&str> = tag.dims.iter().map(|dim| dim.name()).collect();
+        if !matches!(&instr.shape, Shape::Array(array) if array.rank() == logical.dims.len()) {
+            let names: Vec<&str> = logical.dims.iter().map(|dim| dim.name()).collect();
             let message = format!("expected a name for each dimension, found [{}]", names.join(", "));
-            self.complain(instr.opcode, &[&instr.shape], message, Location::caller());
-        } else if instr.tags.last() != Some(&tag) {
-            instr.tags.push(tag);
+            self.report(instr.opcode, &[&instr.shape], message, panic::Location::caller());
+        } else if instr.logical_shardings.last() != Some(&logical) {
+            instr.logical_shardings.push(logical);
         }
     }
 
-    fn complain(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &Location<'_>) {
-        let mut findings = self.findings.borrow_mut();
-        if findings.0.is_empty() {
+    fn report(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &panic::Location<'_>) {
+        let mut diagnostics = self.diagnostics.borrow_mut();
+        if diagnostics.0.is_empty() {
             let shapes: Vec<String> = shapes.iter().map(ToString::to_string).collect();
-            let place = Place::line(at.file(), at.line() as usize).at(&self.name);
-            findings.push(Finding::new(place, format!("{opcode}({}): {message}", shapes.join(", "))));
+            let place = Location::line(at.file(), at.line() as usize).at(&self.name);
+            diagnostics.push(Diagnostic::new(place, format!("{opcode}({}): {message}", shapes.join(", "))));
         }
     }
 }
@@ -343,9 +343,9 @@ mod tests {
         let line =
             "sharding={devices=[4,2]<=[8] last_tile_dim_replicate}, frontend_attributes={key=\"value\"}";
         assert!(text.contains(line), "{text}");
-        let findings = verified(Sharding::on_mesh(&[4, 2], &[vec![0], vec![1]])).unwrap_err();
+        let diagnostics = verified(Sharding::on_mesh(&[4, 2], &[vec![0], vec![1]])).unwrap_err();
         let message = "f: `x.0`: expected a sharding for f32[8], found {devices=[4,2]<=[8]}";
-        assert_eq!(findings.to_string(), message);
+        assert_eq!(diagnostics.to_string(), message);
     }
 
     #[test]

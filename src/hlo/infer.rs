@@ -179,14 +179,14 @@ fn own(
             let (x, init) = (array(operands, 0)?, array(operands, 1)?);
             expect_equal("the initial value", init, &ArrayShape::scalar(x.dtype))?;
             expect_distinct(dims, x.rank())?;
-            expect_fold(called(computations, *to_apply)?, x.dtype)?;
+            expect_reducer(called(computations, *to_apply)?, x.dtype)?;
             Ok(Shape::array(x.dtype, without(&x.dims, dims)))
         }
         (_, Attrs::Dot(dims)) => dot(array(operands, 0)?, array(operands, 1)?, dims, declared().ok()),
         (_, Attrs::Gather(dims)) => gather(array(operands, 0)?, array(operands, 1)?, dims),
         (_, Attrs::Scatter { dims, to_apply }) => {
             let (x, indices, updates) = (array(operands, 0)?, array(operands, 1)?, array(operands, 2)?);
-            expect_fold(called(computations, *to_apply)?, x.dtype)?;
+            expect_reducer(called(computations, *to_apply)?, x.dtype)?;
             scatter(x, indices, updates, dims)
         }
         (Opcode::Tuple, _) if operands.iter().map(|shape| shape.parts()).sum::<usize>() > MAX_PARTS => {
@@ -426,7 +426,7 @@ fn expect_ascending(dims: &[usize], rank: usize) -> Result<(), String> {
     if dims.is_sorted() { Ok(()) } else { Err(format!("expected ascending dimensions, found {dims:?}")) }
 }
 
-fn expect_fold(fold: &Computation, dtype: DType) -> Result<(), String> {
+fn expect_reducer(fold: &Computation, dtype: DType) -> Result<(), String> {
     // XLA's CPU compiler aborts on calls into a platform's own operations here, and refuses loops.
     let own = |opcode: Opcode| matches!(opcode, Opcode::CustomCall | Opcode::While);
     if let Some(instr) = fold.instrs.iter().find(|instr| own(instr.opcode)) {

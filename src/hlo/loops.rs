@@ -1,8 +1,8 @@
 use super::{Builder, Comparison, Value};
-use crate::base::{DType, Finding, Findings, Place};
+use crate::base::{DType, Diagnostic, Diagnostics, Location};
 
 /// What the body of a loop sees.
-pub struct Turn<'b> {
+pub struct Iteration<'b> {
     /// The builder of the body.
     pub b: &'b Builder<'b>,
     /// `s32[]`, counted from zero.
@@ -19,21 +19,21 @@ impl<'b> Builder<'b> {
     ///
     /// # Errors
     /// What `body` returns, or a mistake made while building it; or if there are more turns than an `s32` counts.
-    pub fn repeat<E: From<Findings>>(
+    pub fn fori_loop<E: From<Diagnostics>>(
         &'b self,
         name: &str,
         turns: usize,
         carried: &[Value<'b>],
         fixed: &[Value<'b>],
-        body: impl for<'t> FnOnce(Turn<'t>) -> Result<Vec<Value<'t>>, E>,
+        body: impl for<'t> FnOnce(Iteration<'t>) -> Result<Vec<Value<'t>>, E>,
     ) -> Result<Vec<Value<'b>>, E> {
         if turns == 1 {
             let (carried, fixed) = (carried.to_vec(), fixed.to_vec());
-            return body(Turn { b: self, number: self.scalar(DType::S32, 0.0), carried, fixed });
+            return body(Iteration { b: self, number: self.scalar(DType::S32, 0.0), carried, fixed });
         }
         if turns > i32::MAX as usize {
             let message = format!("expected at most {} turns of a loop, found {turns}", i32::MAX);
-            return Err(Findings(vec![Finding::new(Place::file(name), message)]).into());
+            return Err(Diagnostics(vec![Diagnostic::new(Location::file(name), message)]).into());
         }
         let module = self.module();
         let init = self.tuple(&[&[self.scalar(DType::S32, 0.0)], carried, fixed].concat());
@@ -47,7 +47,7 @@ impl<'b> Builder<'b> {
             let fixed = values.split_off(1 + carried.len());
             let carried = values.split_off(1);
             let number = values[0];
-            let next = body(Turn { b, number, carried, fixed: fixed.clone() })?;
+            let next = body(Iteration { b, number, carried, fixed: fixed.clone() })?;
             Ok::<_, E>(b.tuple(&[&[number + 1.0], &next[..], &fixed].concat()))
         })?;
         let last = self.while_loop(condition, body, init);

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CustomCall, Module, SideEffect};
-use crate::base::Memory;
+use crate::base::MemorySpace;
 
 /// The custom call that moves its operand into the memory that [`BUFFER_PLACEMENT`] names.
 const PLACEMENT: &str = "annotate_device_placement";
@@ -27,8 +27,8 @@ pub(super) fn placement() -> CustomCall {
 
 impl Module {
     /// The memory of a parameter of the entry.
-    pub fn parameter_memory(&self, number: usize) -> Memory {
-        if self.host_parameters.contains(&number) { Memory::Host } else { Memory::Device }
+    pub fn parameter_memory(&self, number: usize) -> MemorySpace {
+        if self.host_parameters.contains(&number) { MemorySpace::Host } else { MemorySpace::Device }
     }
 
     /// The frontend attributes that it has in text and protos, the one that speaks of parameters among them.
@@ -53,10 +53,10 @@ pub(super) fn take_host_parameters(
     let spaces = attributes.remove(ARG_MEMORY_SPACES).unwrap_or_default();
     let mut host = BTreeSet::new();
     for (number, space) in spaces.split(';').filter(|space| !space.is_empty()).enumerate() {
-        let known = Memory::ALL.iter().find(|memory| memory.space().to_string() == space);
+        let known = MemorySpace::ALL.iter().find(|memory| memory.space().to_string() == space);
         match known {
-            Some(Memory::Host) => drop(host.insert(number)),
-            Some(Memory::Device) => {}
+            Some(MemorySpace::Host) => drop(host.insert(number)),
+            Some(MemorySpace::Device) => {}
             None => {
                 return Err(format!("expected memory spaces 0 and 5 in {ARG_MEMORY_SPACES}, found {space}"));
             }
@@ -78,7 +78,7 @@ mod tests {
         let builder = ModuleBuilder::new();
         let entry = builder.define("f", |b| {
             let [x, y] = ["x", "y"].map(|name| b.parameter(name, ArrayShape::new(DType::F32, [2, 3])));
-            b.tuple(&[x + y.placed(Memory::Device)])
+            b.tuple(&[x + y.to_memory_space(MemorySpace::Device)])
         });
         let module = builder.finish("m", entry.unwrap(), vec![]);
         Module { host_parameters: host_parameters.iter().copied().collect(), ..module }

@@ -17,19 +17,19 @@ mod opcode;
 pub mod proto;
 mod sharding;
 pub mod shardy;
+mod slices;
 #[cfg(test)]
 mod testing;
 pub mod text;
 mod value;
 mod verify;
-mod windows;
 
 pub use attrs::{
     Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };
 pub use builder::{Builder, ModuleBuilder};
 pub use infer::infer;
-pub use loops::Turn;
+pub use loops::Iteration;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};
 pub use sharding::{Devices, Sharding, Tiling};

@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{Attrs, Opcode, Sharding};
-use crate::base::{Shape, Tag};
+use crate::base::{LogicalSharding, Shape};
 
 macro_rules! ids {
     ($( $(#[$doc:meta])* $name:ident, $prefix:literal; )*) => { $(
@@ -61,7 +61,7 @@ pub struct Instr {
     pub frontend_attributes: BTreeMap<String, String>,
     /// How its value lies on any mesh, one after the other: it is computed as the first says and used as the last says.
     /// They become shardings once there is a mesh, and are no part of HLO.
-    pub tags: Vec<Tag>,
+    pub logical_shardings: Vec<LogicalSharding>,
 }
 
 impl Instr {
@@ -75,7 +75,7 @@ impl Instr {
             attrs,
             sharding: None,
             frontend_attributes: BTreeMap::new(),
-            tags: Vec::new(),
+            logical_shardings: Vec::new(),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Computation {
     }
 
     /// The operation, if all this computation does is to apply one to its two parameters in order.
-    pub fn fold_opcode(&self) -> Option<Opcode> {
+    pub fn reducer_opcode(&self) -> Option<Opcode> {
         let parameters = self.parameters();
         let root = self.instr(self.root);
         (self.instrs.len() == 3 && parameters.len() == 2 && root.operands == parameters)

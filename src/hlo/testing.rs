@@ -166,7 +166,7 @@ impl Grower {
         CompId::new(self.computations.len() - 1)
     }
 
-    fn fold(&mut self, dtype: DType) -> CompId {
+    fn reducer(&mut self, dtype: DType) -> CompId {
         let scalar = Shape::scalar(dtype);
         self.callee(&[scalar.clone(), scalar], Some((Opcode::Add, Attrs::Plain)))
     }
@@ -246,7 +246,7 @@ impl Grower {
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Pad(vec![edge; rank]))
             }
             Opcode::Reduce => {
-                let to_apply = self.fold(dtype);
+                let to_apply = self.reducer(dtype);
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Reduce { dims: vec![axis], to_apply })
             }
             Opcode::Dot => {
@@ -273,7 +273,7 @@ impl Grower {
                 (None, operands, Attrs::Gather(dims))
             }
             Opcode::Scatter => {
-                let to_apply = self.fold(dtype);
+                let to_apply = self.reducer(dtype);
                 let (x, updates) = (Shape::array(dtype, [5, 3]), Shape::array(dtype, [4, 2]));
                 let operands = self.values(draw, [&x, &Shape::array(DType::S32, [4, 1]), &updates]);
                 let dims = ScatterDims {
@@ -336,7 +336,7 @@ impl Grower {
             host_parameters,
             frontend_attributes,
         };
-        verify(module).unwrap_or_else(|findings| panic!("the generator made a bad module: {findings}"))
+        verify(module).unwrap_or_else(|diagnostics| panic!("the generator made a bad module: {diagnostics}"))
     }
 }
 

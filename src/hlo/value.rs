@@ -4,7 +4,7 @@ use super::{
     Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
     SliceDim, memory,
 };
-use crate::base::{ArrayShape, DType, Memory, Shape, Tag};
+use crate::base::{ArrayShape, DType, LogicalSharding, MemorySpace, Shape};
 
 /// The value of one instruction of a computation under construction.
 #[derive(Clone, Copy)]
@@ -113,10 +113,10 @@ impl<'b> Value<'b> {
         self
     }
 
-    /// The same value, said to lie on a mesh as `tag` says; a value with several tags is laid as each says in turn.
+    /// The same value, said to lie on a mesh as `logical` says; a value with several of them is laid as each says in turn.
     #[track_caller]
-    pub fn tagged(self, tag: Tag) -> Self {
-        self.builder.tag(self.id, tag);
+    pub fn with_logical_sharding(self, logical: LogicalSharding) -> Self {
+        self.builder.logical(self.id, logical);
         self
     }
 
@@ -131,7 +131,7 @@ impl<'b> Value<'b> {
     /// `dynamic_slice`: from these, compilers follow it through tuples and loops to where it is made. A TPU takes stacks of
     /// matrices and more, not of vectors, whose layers share tiles.
     #[track_caller]
-    pub fn placed(self, memory: Memory) -> Self {
+    pub fn to_memory_space(self, memory: MemorySpace) -> Self {
         let placed = self.builder.custom_call(memory::placement(), &[self], self.shape());
         placed.with_frontend_attribute(memory::BUFFER_PLACEMENT, memory.kind())
     }
@@ -222,7 +222,7 @@ impl<'b> Value<'b> {
     #[track_caller]
     pub fn reduce(self, opcode: Opcode, init: f64, dims: &[usize]) -> Self {
         let dtype = self.dtype();
-        let to_apply = self.builder.module().fold(opcode, dtype);
+        let to_apply = self.builder.module().reducer(opcode, dtype);
         let init = self.builder.scalar(dtype, init);
         let attrs = Attrs::Reduce { dims: dims.to_vec(), to_apply };
         self.builder.push(Opcode::Reduce, &[self, init], attrs, None)
@@ -256,7 +256,7 @@ impl<'b> Value<'b> {
     /// Adds `updates` to slices at the starts that `indices` holds.
     #[track_caller]
     pub fn scatter_add(self, indices: Self, updates: Self, dims: ScatterDims) -> Self {
-        let to_apply = self.builder.module().fold(Opcode::Add, self.dtype());
+        let to_apply = self.builder.module().reducer(Opcode::Add, self.dtype());
         let attrs = Attrs::Scatter { dims, to_apply };
         self.builder.push(Opcode::Scatter, &[self, indices, updates], attrs, None)
     }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::{Attrs, CompId, Computation, Module, infer, memory::ARG_MEMORY_SPACES, text::is_name};
-use crate::base::{Finding, Findings, Place, Shape};
+use crate::base::{Diagnostic, Diagnostics, Location, Shape};
 
 /// A module that passed every check; [`verify`] is the only way to get one.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,87 +34,88 @@ const MAX_BYTES: usize = 1 << 60;
 /// - Only array parameters lie on the host, and none of them is donated: results lie on the device.
 ///
 /// # Errors
-/// All findings, each with the computation and the instruction it is about.
-pub fn verify(module: Module) -> Result<Verified, Findings> {
-    let mut findings = Findings::default();
+/// All diagnostics, each with the computation and the instruction it is about.
+pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
     let rootless = module.computations.iter().filter(|c| c.root.index() >= c.instrs.len());
     for computation in rootless {
-        findings.push(Finding::new(Place::file(&computation.name), "has no root"));
+        diagnostics.push(Diagnostic::new(Location::file(&computation.name), "has no root"));
     }
     // The shape of a call is that of a root, so nothing more can be said without them.
-    findings.into_result(())?;
-    let mut findings = Findings::default();
+    diagnostics.into_result(())?;
+    let mut diagnostics = Diagnostics::default();
     let mut names = HashSet::new();
     for (index, computation) in module.computations.iter().enumerate() {
         if !names.insert(&computation.name) {
-            findings.push(Finding::new(Place::file(&computation.name), "two computations have this name"));
+            diagnostics
+                .push(Diagnostic::new(Location::file(&computation.name), "two computations have this name"));
         }
-        check_name(&computation.name, &mut findings);
-        check_computation(computation, &module.computations[..index], &mut findings);
+        check_name(&computation.name, &mut diagnostics);
+        check_computation(computation, &module.computations[..index], &mut diagnostics);
     }
-    check_name(&module.name, &mut findings);
+    check_name(&module.name, &mut diagnostics);
     if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {
         let message = format!("expected parameters on the host to be listed, found {ARG_MEMORY_SPACES}");
-        findings.push(Finding::new(Place::file(&module.name), message));
+        diagnostics.push(Diagnostic::new(Location::file(&module.name), message));
     }
     for key in module.frontend_attributes.keys().filter(|key| !is_name(key)) {
         let message = format!("expected the name of a frontend attribute, found {key:?}");
-        findings.push(Finding::new(Place::file(&module.name), message));
+        diagnostics.push(Diagnostic::new(Location::file(&module.name), message));
     }
-    check_entry(&module, &mut findings);
-    findings.into_result(()).map(|()| Verified(module))
+    check_entry(&module, &mut diagnostics);
+    diagnostics.into_result(()).map(|()| Verified(module))
 }
 
 const NOT_A_NAME: &str =
     "expected a letter or `_`, then letters, digits and `_.-`, and no element type, as a name";
 
-fn check_name(name: &str, findings: &mut Findings) {
+fn check_name(name: &str, diagnostics: &mut Diagnostics) {
     if !is_name(name) {
-        findings.push(Finding::new(Place::file(name), NOT_A_NAME));
+        diagnostics.push(Diagnostic::new(Location::file(name), NOT_A_NAME));
     }
 }
 
-fn check_computation(computation: &Computation, earlier: &[Computation], findings: &mut Findings) {
+fn check_computation(computation: &Computation, earlier: &[Computation], diagnostics: &mut Diagnostics) {
     let mut names = HashSet::new();
     let mut numbers = Vec::new();
     for (id, instr) in computation.iter() {
-        let mut complain = |message: String| {
-            findings.push(Finding::new(Place::file(&computation.name).at(&instr.name), message));
+        let mut report = |message: String| {
+            diagnostics.push(Diagnostic::new(Location::file(&computation.name).at(&instr.name), message));
         };
         if !is_name(&instr.name) {
-            complain(NOT_A_NAME.into());
+            report(NOT_A_NAME.into());
         }
         if !names.insert(&instr.name) {
-            complain("two instructions have this name".into());
+            report("two instructions have this name".into());
         }
         if let Some(Err(message)) = instr.sharding.as_ref().map(|sharding| sharding.check(&instr.shape)) {
-            complain(message);
+            report(message);
         }
         for key in instr.frontend_attributes.keys().filter(|key| !is_name(key)) {
-            complain(format!("expected the name of a frontend attribute, found {key:?}"));
+            report(format!("expected the name of a frontend attribute, found {key:?}"));
         }
         if let Attrs::Parameter(number) = instr.attrs {
             numbers.push(number);
         }
         if let Some(&operand) = instr.operands.iter().find(|&&operand| operand >= id) {
-            complain(format!("names operand {operand:?}, which does not come earlier"));
+            report(format!("names operand {operand:?}, which does not come earlier"));
             continue;
         }
         if exceeds(&instr.shape) {
-            complain(format!("{} is too large to address", instr.shape));
+            report(format!("{} is too large to address", instr.shape));
             continue;
         }
         let operands: Vec<&Shape> = instr.operands.iter().map(|&o| &computation.instr(o).shape).collect();
         match infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier) {
             Ok(shape) if shape == instr.shape => {}
-            Ok(shape) => complain(format!("the operands give {shape}, found {}", instr.shape)),
-            Err(message) => complain(message),
+            Ok(shape) => report(format!("the operands give {shape}, found {}", instr.shape)),
+            Err(message) => report(message),
         }
     }
     numbers.sort_unstable();
     if numbers.iter().enumerate().any(|(i, &number)| i != number) {
         let message = format!("expected parameters numbered from 0, found {numbers:?}");
-        findings.push(Finding::new(Place::file(&computation.name), message));
+        diagnostics.push(Diagnostic::new(Location::file(&computation.name), message));
     }
 }
 
@@ -129,10 +130,10 @@ fn exceeds(shape: &Shape) -> bool {
     }
 }
 
-fn check_entry(module: &Module, findings: &mut Findings) {
-    let place = || Place::file(&module.name);
+fn check_entry(module: &Module, diagnostics: &mut Diagnostics) {
+    let place = || Location::file(&module.name);
     let Some(entry) = module.computations.get(module.entry.index()) else {
-        return findings.push(Finding::new(place(), format!("has no entry {:?}", module.entry)));
+        return diagnostics.push(Diagnostic::new(place(), format!("has no entry {:?}", module.entry)));
     };
     let parameters = entry.parameter_shapes();
     // PJRT plugins take one tuple of arrays in the place of the arguments, and abort on any other.
@@ -142,32 +143,32 @@ fn check_entry(module: &Module, findings: &mut Findings) {
     if let Some(shape) = parameters.iter().find(|shape| !is_array(shape) && !one_tuple) {
         let message =
             format!("expected arrays or one tuple of arrays as parameters of the entry, found {shape}");
-        findings.push(Finding::new(place(), message));
+        diagnostics.push(Diagnostic::new(place(), message));
     }
     let outputs = entry.result().as_tuple().unwrap_or_default();
     let (mut seen_outputs, mut seen_parameters) = (HashSet::new(), HashSet::new());
     for alias in &module.aliases {
         let found = (outputs.get(alias.output), parameters.get(alias.parameter));
         let (Some(output), Some(&parameter)) = found else {
-            findings.push(Finding::new(place(), format!("{alias:?} names no output or no parameter")));
+            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} names no output or no parameter")));
             continue;
         };
         if output != parameter || output.as_array().is_none() {
-            findings.push(Finding::new(place(), format!("{alias:?} pairs {output} with {parameter}")));
+            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} pairs {output} with {parameter}")));
         }
         if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
-            findings.push(Finding::new(place(), format!("{alias:?} stands twice")));
+            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} stands twice")));
         }
         if module.host_parameters.contains(&alias.parameter) {
             let message =
                 format!("{alias:?} donates a parameter that lies on the host to a result on the device");
-            findings.push(Finding::new(place(), message));
+            diagnostics.push(Diagnostic::new(place(), message));
         }
     }
     for &number in &module.host_parameters {
         if parameters.get(number).is_none_or(|shape| shape.as_array().is_none()) {
             let message = format!("expected an array as the parameter {number}, which lies on the host");
-            findings.push(Finding::new(place(), message));
+            diagnostics.push(Diagnostic::new(place(), message));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! From the tags of a module's values to shardings, in the terms of both of XLA's partitioners.
+//! From the logical shardings of a module's values to shardings, in the terms of both of XLA's partitioners.
 
-use super::{Assigned, Group, Mesh, Plan, Tensor};
+use super::{Group, Mesh, Plan, Tensor, TensorSharding};
 use crate::{
-    base::{ArrayShape, Shape, Tag},
+    base::{ArrayShape, LogicalSharding, Shape},
     hlo::{
         Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, SideEffect, shardy,
     },
@@ -11,8 +11,8 @@ use crate::{
 /// The custom call that says how its operand is to lie; both partitioners know it.
 const CONSTRAINT: &str = "Sharding";
 
-/// Gives every tagged value of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
-/// tag that it comes from. The results of the entry are split as their values are.
+/// Gives every value with a logical sharding of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
+/// logical sharding that it comes from. The results of the entry are split as their values are.
 pub fn annotate(module: Module, plan: &Plan) -> Module {
     let entry = module.entry;
     let marks = Marks { plan, axes: plan.mesh.split_axes() };
@@ -25,7 +25,7 @@ pub fn annotate(module: Module, plan: &Plan) -> Module {
     Module { computations: computations.collect(), frontend_attributes, ..module }
 }
 
-impl Assigned {
+impl TensorSharding {
     /// The same in XLA's terms.
     pub fn sharding(&self, mesh: &Mesh) -> Sharding {
         let axes = mesh.split_axes();
@@ -41,11 +41,16 @@ impl Assigned {
 }
 
 impl Plan {
-    /// How a value with this tag lies.
-    pub fn assign_tag(&self, tag: &Tag, shape: &ArrayShape, name: &str) -> Assigned {
-        let dims = tag.dims.iter().copied().zip(shape.dims.iter().copied()).collect();
-        let (name, used, dtype) = (name.to_owned(), tag.used.clone(), shape.dtype);
-        self.assign(&Tensor { name, group: Group::Activation, dims, dtype, used })
+    /// How a value with this logical sharding is laid out.
+    pub fn assign_logical(
+        &self,
+        logical: &LogicalSharding,
+        shape: &ArrayShape,
+        name: &str,
+    ) -> TensorSharding {
+        let dims = logical.dims.iter().copied().zip(shape.dims.iter().copied()).collect();
+        let (name, rules, dtype) = (name.to_owned(), logical.rules.clone(), shape.dtype);
+        self.assign(&Tensor { name, group: Group::Activation, dims, dtype, rules })
     }
 }
 
@@ -73,26 +78,27 @@ impl Marks<'_> {
                 let shardings = values.map(|sharding| sharding.unwrap_or(Sharding::Replicated)).collect();
                 instr.sharding = Some(Sharding::Tuple(shardings));
             }
-            let tags = std::mem::take(&mut instr.tags);
+            let logical_shardings = std::mem::take(&mut instr.logical_shardings);
             let (name, shape) = (instr.name.clone(), instr.shape.clone());
             // An argument of the program carries its sharding itself. Any other value is followed by constraints, which
             // hold whatever becomes of the instruction that made it: what is called, say, is inlined.
             let is_argument = role == Role::Entry && instr.opcode == Opcode::Parameter;
-            let (own, following) = tags.split_at(usize::from(is_argument).min(tags.len()));
-            instrs.push(own.iter().fold(instr, |instr, tag| self.mark(instr, tag)));
-            for (number, tag) in following.iter().enumerate() {
+            let (own, following) =
+                logical_shardings.split_at(usize::from(is_argument).min(logical_shardings.len()));
+            instrs.push(own.iter().fold(instr, |instr, logical| self.mark(instr, logical)));
+            for (number, logical) in following.iter().enumerate() {
                 let operand = InstrId::new(instrs.len() - 1);
                 let constraint = constraint(format!("{name}.sharding.{number}"), shape.clone(), operand);
-                instrs.push(self.mark(constraint, tag));
+                instrs.push(self.mark(constraint, logical));
             }
             moved.push(InstrId::new(instrs.len() - 1));
         }
         Computation { name: computation.name, instrs, root: moved[computation.root.index()] }
     }
 
-    fn mark(&self, mut instr: Instr, tag: &Tag) -> Instr {
+    fn mark(&self, mut instr: Instr, logical: &LogicalSharding) -> Instr {
         let Shape::Array(shape) = &instr.shape else { return instr };
-        let assigned = self.plan.assign_tag(tag, shape, &instr.name);
+        let assigned = self.plan.assign_logical(logical, shape, &instr.name);
         let dims = assigned.axis_numbers(&self.axes);
         let text = match instr.opcode {
             Opcode::Parameter => shardy::sharding(&self.axes, &dims),
@@ -100,7 +106,7 @@ impl Marks<'_> {
         };
         instr.sharding = Some(assigned.sharding(&self.plan.mesh));
         instr.frontend_attributes.insert(shardy::SHARDING.into(), text);
-        instr.tags = vec![tag.clone()];
+        instr.logical_shardings = vec![logical.clone()];
         instr
     }
 }

@@ -1,11 +1,11 @@
 use super::{
-    Assigned, Choice, Code, Group, Loaded, Mesh, Policy, Problem, Problems, Rules, Split, Tensor, Trouble,
-    assign,
+    Code, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, Problem, Problems, Rules, Tensor,
+    TensorSharding, Violation, assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Dim, Partitioner, Place, Use};
+use crate::base::{Dim, Location, Partitioner, RuleSet};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The line of the rule.
-    pub place: Place,
+    pub place: Location,
     /// What is done instead.
     pub message: String,
     /// What it costs at rest on each device.
@@ -37,7 +37,7 @@ pub struct Plan {
     /// Which partitioner goes by it.
     pub partitioner: Partitioner,
     /// The tensors, in the order in which they were given.
-    pub tensors: Vec<Assigned>,
+    pub tensors: Vec<TensorSharding>,
     rules: Rules,
     policy: Policy,
 }
@@ -72,15 +72,15 @@ pub struct Replicated {
 
 impl Plan {
     /// The tensor of this name.
-    pub fn find(&self, name: &str) -> Option<&Assigned> {
+    pub fn find(&self, name: &str) -> Option<&TensorSharding> {
         self.tensors.iter().find(|assigned| assigned.tensor.name == name)
     }
 
     /// Another tensor on the same mesh by the same rules, such as a weight in computation.
-    pub fn assign(&self, tensor: &Tensor) -> Assigned {
-        let along = match &tensor.used {
-            Use::Along { param, dim } => self.find(param).and_then(|param| param.split(*dim)),
-            Use::Store { .. } | Use::Compute => None,
+    pub fn assign(&self, tensor: &Tensor) -> TensorSharding {
+        let along = match &tensor.rules {
+            RuleSet::ComputeAsStored { param, dim } => self.find(param).and_then(|param| param.split(*dim)),
+            RuleSet::AtRest { .. } | RuleSet::Compute => None,
         };
         let along = along.filter(|split| !split.axes.is_empty());
         assign_along(&self.mesh, &self.rules, &self.policy, tensor, along)
@@ -90,7 +90,7 @@ impl Plan {
     pub fn device_bytes(&self) -> DeviceBytes {
         let of = |group| {
             let tensors = self.stored().filter(|assigned| assigned.tensor.group == group);
-            tensors.map(Assigned::shard_bytes).fold(0, u64::saturating_add)
+            tensors.map(TensorSharding::shard_bytes).fold(0, u64::saturating_add)
         };
         DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
     }
@@ -113,7 +113,7 @@ impl Plan {
                 }
                 None => {
                     let axes: Vec<String> = axes.into_iter().map(str::to_owned).collect();
-                    let copies = self.mesh.parts(&axes);
+                    let copies = self.mesh.num_shards(&axes);
                     found.push(Replicated { group, axes, copies, tensors: vec![name], bytes, extra_bytes });
                 }
             }
@@ -121,7 +121,7 @@ impl Plan {
         found
     }
 
-    fn stored(&self) -> impl Iterator<Item = &Assigned> {
+    fn stored(&self) -> impl Iterator<Item = &TensorSharding> {
         self.tensors.iter().filter(|assigned| assigned.tensor.is_stored())
     }
 }
@@ -134,7 +134,8 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
     let mesh = Mesh::resolve(config, devices, &mut problems);
     let rules = Rules::new(config, tensors, &mut problems);
     let Some(mesh) = mesh else { return Report { problems, notes: vec![], plan: None } };
-    let tensors: Vec<Assigned> = tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
+    let tensors: Vec<TensorSharding> =
+        tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
     let mut report = Report { problems, notes: vec![], plan: None };
     for case in cases(&tensors) {
         case.report(&mesh, &config.policy, &mut report);
@@ -143,10 +144,10 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
         let Some(size) = mesh.axis(&axis.name).map(|axis| axis.size).filter(|&size| size > 1) else {
             continue;
         };
-        let asks = |split: &Split| {
-            let conflicts = split.troubles.iter().any(|trouble| match trouble {
-                Trouble::Conflict { axis: name, .. } => *name == axis.name,
-                Trouble::Indivisible { axes } => axes.contains(&axis.name),
+        let asks = |split: &DimSharding| {
+            let conflicts = split.violations.iter().any(|trouble| match trouble {
+                Violation::Conflict { axis: name, .. } => *name == axis.name,
+                Violation::Indivisible { axes } => axes.contains(&axis.name),
             });
             conflicts || split.axes.contains(&axis.name)
         };
@@ -154,7 +155,7 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
             continue;
         }
         let message = format!("splits nothing: {size} groups of devices would do the same work");
-        if config.policy.unused_axis == Choice::Error {
+        if config.policy.unused_axis == OnViolation::Error {
             let hint = match rules.names(&axis.name) {
                 Some(place) => format!("the rule is about no tensor: {place}"),
                 None => format!("write `{}` in [store] or [compute], or give it the size 1", axis.name),
@@ -181,27 +182,27 @@ impl Loaded {
     }
 
     /// Into how many parts a batch is split on `devices` devices; one where the config is not right.
-    pub fn batch_parts(&self, devices: usize) -> usize {
+    pub fn batch_shards(&self, devices: usize) -> usize {
         let mesh = Mesh::resolve(&self.config, Some(devices), &mut self.problems.clone());
         let rule = self.config.compute.iter().find(|rule| rule.dim == Dim::Batch);
-        mesh.zip(rule).map_or(1, |(mesh, rule)| mesh.parts(&rule.axes).max(1))
+        mesh.zip(rule).map_or(1, |(mesh, rule)| mesh.num_shards(&rule.axes).max(1))
     }
 }
 
 /// A rule that cannot be followed, with all the tensors it hits in the same way.
 struct Case<'a> {
-    place: &'a Place,
+    place: &'a Location,
     dim: Dim,
     size: usize,
-    trouble: &'a Trouble,
-    hit: Vec<&'a Assigned>,
+    trouble: &'a Violation,
+    hit: Vec<&'a TensorSharding>,
 }
 
-fn cases(tensors: &[Assigned]) -> Vec<Case<'_>> {
+fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> = vec![];
     for assigned in tensors {
-        for Split { dim, size, place, troubles, .. } in &assigned.splits {
-            for (trouble, place) in troubles.iter().filter_map(|trouble| Some((trouble, place.as_ref()?))) {
+        for DimSharding { dim, size, place, violations, .. } in &assigned.splits {
+            for (trouble, place) in violations.iter().filter_map(|trouble| Some((trouble, place.as_ref()?))) {
                 let same = |case: &&mut Case<'_>| {
                     (case.place, case.dim, case.size, case.trouble) == (place, *dim, *size, trouble)
                 };
@@ -221,7 +222,7 @@ impl Case<'_> {
         let tensors = self.tensors();
         let place = (*place).clone();
         let (choice, code, message, hint, lost) = match trouble {
-            Trouble::Conflict { axis, outer } => {
+            Violation::Conflict { axis, outer } => {
                 let message = format!(
                     "axis {} splits {outer} already and cannot split {dim} too: {tensors}",
                     named(mesh, axis)
@@ -230,32 +231,33 @@ impl Case<'_> {
                     "leave one of the two whole with \"none\", by an [[override]] if only for these tensors, or set \
                      `axis_conflict = \"replicate\"` under [policy] to leave {dim} whole"
                 );
-                let parts = mesh.parts(std::slice::from_ref(axis));
-                (policy.axis_conflict, Code::AxisConflict, message, hint, parts)
+                let num_shards = mesh.num_shards(std::slice::from_ref(axis));
+                (policy.axis_conflict, Code::AxisConflict, message, hint, num_shards)
             }
-            Trouble::Indivisible { axes } => {
-                let parts = mesh.parts(axes);
+            Violation::Indivisible { axes } => {
+                let num_shards = mesh.num_shards(axes);
                 let over: Vec<String> = axes.iter().map(|axis| named(mesh, axis)).collect();
                 let over = over.join(" x ");
                 let message = format!("{dim} of {size} cannot be split over {over}: {tensors}");
                 if *dim == Dim::Batch {
-                    let hint = format!("take a batch of {}, {}, {} ...", parts, 2 * parts, 3 * parts);
-                    (policy.indivisible, Code::BatchIndivisible, message, hint, parts)
+                    let hint =
+                        format!("take a batch of {}, {}, {} ...", num_shards, 2 * num_shards, 3 * num_shards);
+                    (policy.indivisible, Code::BatchIndivisible, message, hint, num_shards)
                 } else {
                     let works = alternatives(divisors(*size, mesh.devices()));
                     let hint = format!(
                         "it can be split into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
                          `\"pad\"` under [policy]"
                     );
-                    (policy.indivisible, Code::Indivisible, message, hint, parts)
+                    (policy.indivisible, Code::Indivisible, message, hint, num_shards)
                 }
             }
         };
         let stored = self.hit.iter().filter(|assigned| assigned.tensor.is_stored());
         let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
         match choice {
-            Choice::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),
-            Choice::Replicate => {
+            OnViolation::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),
+            OnViolation::Replicate => {
                 let device_bytes = bytes - bytes / lost.max(1) as u64;
                 report.notes.push(Note {
                     place,
@@ -263,7 +265,7 @@ impl Case<'_> {
                     device_bytes,
                 });
             }
-            Choice::Pad => {
+            OnViolation::Pad => {
                 let shard = size.div_ceil(lost.max(1));
                 let filled = (shard * lost - size) as u128;
                 let device_bytes = u128::from(bytes) * filled / (shard * lost).max(1) as u128;

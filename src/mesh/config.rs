@@ -1,10 +1,10 @@
-use crate::base::{Dim, Partitioner, Place};
+use crate::base::{Dim, Location, Partitioner};
 
 /// What mesh files say, the extended ones first; every entry with the line that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshConfig {
     /// The whole mesh: the last `[mesh]`, or the file without one.
-    pub place: Place,
+    pub place: Location,
     /// Its axes in the order of devices, slowest first.
     pub axes: Vec<Axis>,
     /// How tensors lie at rest, one rule for a dimension.
@@ -27,7 +27,7 @@ pub struct Axis {
     /// How many devices it has.
     pub size: Size,
     /// Its line.
-    pub place: Place,
+    pub place: Location,
 }
 
 /// The size of an axis as it is written.
@@ -47,7 +47,7 @@ pub struct Rule {
     /// The names of the axes, major to minor; none leaves it whole.
     pub axes: Vec<String>,
     /// Its line.
-    pub place: Place,
+    pub place: Location,
 }
 
 /// Rules that hold for some parameters at rest, and for the adapters on them.
@@ -56,14 +56,14 @@ pub struct Override {
     /// Which parameters, as [`matches`](super::matches) reads it.
     pub param: String,
     /// The line of `param`.
-    pub place: Place,
+    pub place: Location,
     /// One rule for a dimension.
     pub rules: Vec<Rule>,
 }
 
 /// What is done where a rule cannot be followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum OnViolation {
     /// It is a problem.
     #[default]
     Error,
@@ -77,11 +77,11 @@ pub enum Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Where a size is not a multiple of what it is split into.
-    pub indivisible: Choice,
-    /// Where an axis would split two dimensions of a tensor; never [`Choice::Pad`].
-    pub axis_conflict: Choice,
-    /// Where an axis splits nothing; never [`Choice::Pad`].
-    pub unused_axis: Choice,
+    pub indivisible: OnViolation,
+    /// Where an axis would split two dimensions of a tensor; never [`OnViolation::Pad`].
+    pub axis_conflict: OnViolation,
+    /// Where an axis splits nothing; never [`OnViolation::Pad`].
+    pub unused_axis: OnViolation,
 }
 
 impl MeshConfig {

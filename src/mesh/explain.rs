@@ -1,10 +1,10 @@
 use std::fmt::Write;
 
-use super::{Assigned, Mesh, Plan, grid::line, matches};
+use super::{Mesh, Plan, TensorSharding, grid::line, matches};
 
 /// The tensors that a pattern means, as [`matches()`] reads it; adapters and optimizer state go by their base too.
-pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p Assigned> {
-    let means = |assigned: &&Assigned| {
+pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p TensorSharding> {
+    let means = |assigned: &&TensorSharding| {
         matches(pattern, &assigned.tensor.name)
             || assigned.tensor.param().is_some_and(|param| matches(pattern, param))
     };
@@ -12,8 +12,8 @@ pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p Assigned> {
 }
 
 /// How a tensor lies on a mesh and which line of the file decided that, a line for each dimension.
-pub fn explain(assigned: &Assigned, mesh: &Mesh) -> String {
-    let Assigned { tensor, splits } = assigned;
+pub fn explain(assigned: &TensorSharding, mesh: &Mesh) -> String {
+    let TensorSharding { tensor, splits } = assigned;
     let mut text = format!(
         "{}  {}\n  shard {}, {} bytes on each device",
         tensor.name,

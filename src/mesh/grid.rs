@@ -40,7 +40,7 @@ impl Mesh {
     }
 
     /// The number of shards that these axes make; axes that the mesh lacks make one.
-    pub fn parts(&self, axes: &[String]) -> usize {
+    pub fn num_shards(&self, axes: &[String]) -> usize {
         axes.iter().filter_map(|name| self.axis(name)).map(|axis| axis.size).product()
     }
 
@@ -59,9 +59,9 @@ impl Mesh {
             Size::Fixed(size) => size,
             Size::Rest => 1,
         });
-        let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MOST_DEVICES);
+        let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MAX_DEVICES);
         let Some(product) = product else {
-            let message = format!("expected at most {MOST_DEVICES} devices, found more");
+            let message = format!("expected at most {MAX_DEVICES} devices, found more");
             problems.push(Problem::new(Code::DeviceCount, config.place.clone(), message));
             return None;
         };
@@ -134,7 +134,7 @@ impl fmt::Display for Mesh {
     }
 }
 
-const MOST_DEVICES: usize = 1 << 20;
+const MAX_DEVICES: usize = 1 << 20;
 
 /// What divides `number`, up to `most`, in ascending order.
 pub(super) fn divisors(number: usize, most: usize) -> Vec<usize> {
@@ -149,6 +149,6 @@ pub(super) fn alternatives(numbers: Vec<usize>) -> String {
 }
 
 /// A place without what stands there.
-pub(super) fn line(place: &crate::base::Place) -> crate::base::Place {
-    crate::base::Place { item: None, ..place.clone() }
+pub(super) fn line(place: &crate::base::Location) -> crate::base::Location {
+    crate::base::Location { item: None, ..place.clone() }
 }

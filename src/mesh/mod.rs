@@ -23,9 +23,9 @@ mod warning;
 mod tests;
 
 pub use annotate::annotate;
-pub use assign::{Assigned, Group, Split, Tensor, Trouble, assign};
+pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
 pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
-pub use config::{Axis, Choice, MeshConfig, Override, Policy, Rule, Size};
+pub use config::{Axis, MeshConfig, OnViolation, Override, Policy, Rule, Size};
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
 pub use names::{in_computation, matches, short};

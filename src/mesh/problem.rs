@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::base::{Finding, Place};
+use crate::base::{Diagnostic, Location};
 
 macro_rules! codes {
     ($( $(#[$doc:meta])* $variant:ident = $name:literal; )*) => {
@@ -85,18 +85,18 @@ pub struct Problem {
     /// Its kind.
     pub code: Code,
     /// The rest.
-    pub finding: Finding,
+    pub diagnostic: Diagnostic,
 }
 
 impl Problem {
     /// A problem without a hint.
-    pub fn new(code: Code, place: Place, message: impl Into<String>) -> Self {
-        Self { code, finding: Finding::new(place, message) }
+    pub fn new(code: Code, place: Location, message: impl Into<String>) -> Self {
+        Self { code, diagnostic: Diagnostic::new(place, message) }
     }
 
     /// The same problem with what to do about it.
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { finding: self.finding.with_hint(hint), ..self }
+        Self { diagnostic: self.diagnostic.with_hint(hint), ..self }
     }
 }
 
@@ -115,6 +115,6 @@ impl std::error::Error for Problems {}
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.finding)
+        write!(f, "error[{}]: {}", self.code, self.diagnostic)
     }
 }

@@ -13,9 +13,10 @@ use toml::{
 };
 
 use super::{
-    Axis, Choice, Code, MeshConfig, Override, Policy, Problem, Rule, Size, config::put, names::did_you_mean,
+    Axis, Code, MeshConfig, OnViolation, Override, Policy, Problem, Rule, Size, config::put,
+    names::did_you_mean,
 };
-use crate::base::{Dim, LineIndex, Partitioner, Place, read_text};
+use crate::base::{Dim, LineIndex, Location, Partitioner, read_text};
 
 /// What a mesh file is expected to be.
 const MESH_CONFIG: &str = "a mesh config in TOML";
@@ -36,7 +37,7 @@ pub struct Loaded {
 pub fn load(path: &Path) -> io::Result<Loaded> {
     let text = read_text(path, MESH_CONFIG)?;
     let config = MeshConfig {
-        place: Place::file(path.display().to_string()),
+        place: Location::file(path.display().to_string()),
         axes: vec![],
         store: vec![],
         compute: vec![],
@@ -67,7 +68,7 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
     let file = path.display().to_string();
     let lines = LineIndex::new(text);
     if let Some(value) = table.get("extends") {
-        let place = Place::line(&file, lines.line(value.span().start)).at("extends");
+        let place = Location::line(&file, lines.line(value.span().start)).at("extends");
         above.push(path.to_owned());
         extend(path, value, place, above, meshes, loaded);
         above.pop();
@@ -82,17 +83,17 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
 fn extend(
     path: &Path,
     value: Value<'_, '_>,
-    place: Place,
+    place: Location,
     above: &mut Vec<PathBuf>,
     meshes: &mut usize,
     loaded: &mut Loaded,
 ) {
-    let mut complain = |code, message, hint: &str| {
+    let mut report = |code, message, hint: &str| {
         loaded.problems.push(Problem::new(code, place.clone(), message).with_hint(hint));
     };
     let Some(name) = value.get_ref().as_str() else {
         let message = format!("expected the name of a file, found: {}", found(value.get_ref()));
-        return complain(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
+        return report(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
     };
     let next = path.parent().unwrap_or(Path::new("")).join(name);
     let same = |a: &Path| match (a.canonicalize(), next.canonicalize()) {
@@ -103,17 +104,17 @@ fn extend(
         let files = above[start..].iter().chain([&above[start]]);
         let circle: Vec<String> = files.map(|file| file.display().to_string()).collect();
         let message = format!("the files extend one another in a circle: {}", circle.join(" -> "));
-        return complain(Code::ExtendsCircle, message, "leave out one `extends`");
+        return report(Code::ExtendsCircle, message, "leave out one `extends`");
     }
     if above.len() > MAX_EXTENDS {
         let message = format!("expected at most {MAX_EXTENDS} files that extend one another");
-        return complain(Code::WrongValue, message, "write the rules of several files into one");
+        return report(Code::WrongValue, message, "write the rules of several files into one");
     }
     match read_text(&next, MESH_CONFIG) {
         Ok(text) => read(&next, &text, above, meshes, loaded),
         Err(error) => {
             let message = format!("cannot read {}: {error}", next.display());
-            complain(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
+            report(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
         }
     }
 }
@@ -156,15 +157,15 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
+    fn place<T>(&self, spanned: &Spanned<T>) -> Location {
         self.place_of(spanned.span())
     }
 
-    fn place_of(&self, span: Range<usize>) -> Place {
-        Place::line(&self.file, self.lines.line(span.start))
+    fn place_of(&self, span: Range<usize>) -> Location {
+        Location::line(&self.file, self.lines.line(span.start))
     }
 
-    fn complain(&mut self, code: Code, place: Place, message: impl Into<String>, hint: impl Into<String>) {
+    fn report(&mut self, code: Code, place: Location, message: impl Into<String>, hint: impl Into<String>) {
         self.problems.push(Problem::new(code, place, message).with_hint(hint));
     }
 
@@ -184,11 +185,11 @@ impl Reader<'_> {
             let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
             let message = match first {
                 Some(&first) => {
-                    format!("this key stands twice, the first time at {}", Place::line(&self.file, first))
+                    format!("this key stands twice, the first time at {}", Location::line(&self.file, first))
                 }
                 None => "this key stands twice".into(),
             };
-            self.complain(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+            self.report(Code::DuplicateKey, place.at(key), message, "leave out one of them");
         }
     }
 
@@ -236,9 +237,9 @@ impl Reader<'_> {
     fn entries(
         &mut self,
         section: &str,
-        place: Place,
+        place: Location,
         value: Value<'_, '_>,
-        mut each: impl FnMut(&mut Self, &str, Place, Value<'_, '_>),
+        mut each: impl FnMut(&mut Self, &str, Location, Value<'_, '_>),
     ) {
         let Some(table) = value.get_ref().as_table() else {
             return self.wrong(place.at(section), "a table", value);
@@ -249,24 +250,24 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_key(&mut self, place: Place, name: &str, known: &[&str]) {
+    fn unknown_key(&mut self, place: Location, name: &str, known: &[&str]) {
         let hint = did_you_mean(name, known.iter().copied(), "known here");
-        self.complain(Code::UnknownKey, place, format!("no such table or key: {name}"), hint);
+        self.report(Code::UnknownKey, place, format!("no such table or key: {name}"), hint);
     }
 
-    fn wrong(&mut self, place: Place, expected: &str, value: Value<'_, '_>) {
+    fn wrong(&mut self, place: Location, expected: &str, value: Value<'_, '_>) {
         let message = format!("expected {expected}, found: {}", found(value.get_ref()));
         self.problems.push(Problem::new(Code::WrongValue, place, message));
     }
 
-    fn axis(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Axis> {
+    fn axis(&mut self, name: &str, place: Location, value: Value<'_, '_>) -> Option<Axis> {
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
         let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || ["none", "rest"].contains(&name) {
             let hint =
                 "a name has letters, digits and `_`, begins with no digit, and is neither `none` nor `rest`";
-            self.complain(Code::AxisName, place, format!("not a name for an axis: {name}"), hint);
+            self.report(Code::AxisName, place, format!("not a name for an axis: {name}"), hint);
             return None;
         }
         let number = value.get_ref().as_integer();
@@ -277,14 +278,14 @@ impl Reader<'_> {
             _ => {
                 let found = found(value.get_ref());
                 let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
-                self.complain(Code::AxisSize, place.clone(), message, "an axis of size 1 splits nothing");
+                self.report(Code::AxisSize, place.clone(), message, "an axis of size 1 splits nothing");
                 Size::Fixed(1)
             }
         };
         Some(Axis { name: name.to_owned(), size, place })
     }
 
-    fn rules(&mut self, section: &str, place: Place, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
+    fn rules(&mut self, section: &str, place: Location, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
         self.entries(section, place, value, |reader, name, place, value| {
             if let Some(rule) = reader.rule(name, place, value) {
                 put(rules, rule, |a, b| a.dim == b.dim);
@@ -292,10 +293,10 @@ impl Reader<'_> {
         });
     }
 
-    fn rule(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Rule> {
+    fn rule(&mut self, name: &str, place: Location, value: Value<'_, '_>) -> Option<Rule> {
         let Ok(dim) = name.parse::<Dim>() else {
             let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
-            self.complain(Code::UnknownDim, place, format!("unknown dimension: {name}"), hint);
+            self.report(Code::UnknownDim, place, format!("unknown dimension: {name}"), hint);
             return None;
         };
         let axes: Option<Vec<String>> = match value.get_ref() {
@@ -314,17 +315,17 @@ impl Reader<'_> {
             axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
         {
             let message = format!("the list names an axis twice: {axis}");
-            self.complain(Code::RepeatedAxis, place, message, "leave out one of them");
+            self.report(Code::RepeatedAxis, place, message, "leave out one of them");
             return None;
         }
         if dim == Dim::Rank && !axes.is_empty() {
             let message = "the rank of adapters is never split";
-            self.complain(Code::SplitRank, place, message, "leave it out: adapters follow their base");
+            self.report(Code::SplitRank, place, message, "leave it out: adapters follow their base");
             return None;
         }
         if dim == Dim::Layers && !axes.is_empty() {
             let message = "the stack of layers is never split: every device runs through all of them";
-            self.complain(Code::SplitLayers, place, message, "split another dimension, such as `embed`");
+            self.report(Code::SplitLayers, place, message, "split another dimension, such as `embed`");
             return None;
         }
         Some(Rule { dim, axes, place })
@@ -354,13 +355,13 @@ impl Reader<'_> {
             let message = "expected `param` and `dims`";
             let hint =
                 "for example `param = \"layers.*.self_attn.k_proj\"` and `dims = { kv_heads = \"none\" }`";
-            self.complain(Code::WrongValue, place, message, hint);
+            self.report(Code::WrongValue, place, message, hint);
             return None;
         };
         Some(Override { param, place: param_place, rules })
     }
 
-    fn policy(&mut self, name: &str, place: Place, value: Value<'_, '_>, policy: &mut Policy) {
+    fn policy(&mut self, name: &str, place: Location, value: Value<'_, '_>, policy: &mut Policy) {
         let (choice, expected) = match name {
             "indivisible" => (&mut policy.indivisible, "\"error\", \"replicate\" or \"pad\""),
             "axis_conflict" => (&mut policy.axis_conflict, "\"error\" or \"replicate\""),
@@ -368,9 +369,9 @@ impl Reader<'_> {
             _ => return self.unknown_key(place, name, &["indivisible", "axis_conflict", "unused_axis"]),
         };
         *choice = match value.get_ref().as_str() {
-            Some("error") => Choice::Error,
-            Some("replicate") => Choice::Replicate,
-            Some("pad") if name == "indivisible" => Choice::Pad,
+            Some("error") => OnViolation::Error,
+            Some("replicate") => OnViolation::Replicate,
+            Some("pad") if name == "indivisible" => OnViolation::Pad,
             _ => return self.wrong(place, expected, value),
         };
     }

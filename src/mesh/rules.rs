@@ -1,7 +1,7 @@
 use super::{
     Code, MeshConfig, Override, Problem, Rule, Tensor, grid::line, matches, names::did_you_mean, short,
 };
-use crate::base::{Dim, Place, Use};
+use crate::base::{Dim, Location, RuleSet};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,11 @@ impl Rules {
 
     /// The rule for a dimension of a tensor; without one it stays whole.
     pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
-        match &tensor.used {
-            Use::Store { param } => self.find_at_rest(param, dim),
-            Use::Compute | Use::Along { .. } => self.compute.iter().find(|rule| rule.dim == dim),
+        match &tensor.rules {
+            RuleSet::AtRest { param } => self.find_at_rest(param, dim),
+            RuleSet::Compute | RuleSet::ComputeAsStored { .. } => {
+                self.compute.iter().find(|rule| rule.dim == dim)
+            }
         }
     }
 
@@ -54,7 +56,7 @@ impl Rules {
     }
 
     /// The first line that has this axis in a rule.
-    pub(super) fn names(&self, axis: &str) -> Option<Place> {
+    pub(super) fn names(&self, axis: &str) -> Option<Location> {
         let overridden = self.overrides.iter().flat_map(|entry| &entry.rules);
         let mut all = self.store.iter().chain(&self.compute).chain(overridden);
         all.find(|rule| rule.axes.iter().any(|name| name == axis)).map(|rule| line(&rule.place))

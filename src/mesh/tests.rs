@@ -4,19 +4,19 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    base::{ArrayShape, DType, Dim, Tag, Use},
+    base::{ArrayShape, DType, Dim, LogicalSharding, RuleSet},
     hlo::{ModuleBuilder, text, verify},
 };
 
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
                            [compute]\nbatch = \"fsdp\"\nkv_heads = \"tensor\"\n";
 
-fn tensor(name: &str, group: Group, used: Use, dims: &[(Dim, usize)]) -> Tensor {
-    Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, used }
+fn tensor(name: &str, group: Group, rules: RuleSet, dims: &[(Dim, usize)]) -> Tensor {
+    Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, rules }
 }
 
 fn stored(name: &str, group: Group, dims: &[(Dim, usize)]) -> Tensor {
-    tensor(name, group, Use::Store { param: name.into() }, dims)
+    tensor(name, group, RuleSet::AtRest { param: name.into() }, dims)
 }
 
 /// A model in small: two linears, the adapter on one, an array and an activation.
@@ -26,8 +26,8 @@ fn tensors() -> Vec<Tensor> {
     let (heads, head_dim) = ((Dim::KvHeads, 8), (Dim::HeadDim, 16));
     let key = "model.layers.*.self_attn.k_proj";
     let adapter = |factor: &str, side: &[(Dim, usize)]| {
-        let used = Use::Store { param: format!("{key}.weight") };
-        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, used, &[&[layers, rank], side].concat())
+        let rules = RuleSet::AtRest { param: format!("{key}.weight") };
+        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, rules, &[&[layers, rank], side].concat())
     };
     let (batch, seq) = ((Dim::Batch, 8), (Dim::Seq, 32));
     vec![
@@ -36,8 +36,8 @@ fn tensors() -> Vec<Tensor> {
         stored("model.layers.*.mlp.up_proj.weight", Group::Base, &[layers, mlp, embed]),
         adapter("lora_A", &[embed]),
         adapter("lora_B", &[heads, head_dim]),
-        tensor("labels", Group::Batch, Use::Compute, &[batch, seq]),
-        tensor("activation.k", Group::Activation, Use::Compute, &[batch, seq, heads, head_dim]),
+        tensor("labels", Group::Batch, RuleSet::Compute, &[batch, seq]),
+        tensor("activation.k", Group::Activation, RuleSet::Compute, &[batch, seq, heads, head_dim]),
     ]
 }
 
@@ -84,8 +84,12 @@ fn tensors_are_split_as_the_file_says() {
     assert_eq!(shard("labels"), "f32[2,32]");
     assert_eq!(shard("activation.k"), "f32[2,32,4,16]");
     let computed = [(Dim::KvHeads, 8), (Dim::HeadDim, 16), (Dim::Embed, 64)];
-    let computed =
-        plan.assign(&tensor("model.layers.*.self_attn.k_proj.weight", Group::Base, Use::Compute, &computed));
+    let computed = plan.assign(&tensor(
+        "model.layers.*.self_attn.k_proj.weight",
+        Group::Base,
+        RuleSet::Compute,
+        &computed,
+    ));
     assert_eq!(computed.shard_shape().to_string(), "f32[4,16,64]");
     let base = 4 * (16 + 2 * 4 * 16 * 16 + 2 * 48 * 16);
     let adapters = 4 * (2 * 4 * 16 + 2 * 4 * 4 * 16);
@@ -377,15 +381,18 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
 fn tags_become_annotations_for_both_partitioners() {
     let plan = plan(FSDP_TENSOR);
     let module = ModuleBuilder::new();
-    let at_rest = Tag::store([Dim::Mlp, Dim::Embed], "model.layers.*.mlp.up_proj.weight");
+    let at_rest = LogicalSharding::at_rest([Dim::Mlp, Dim::Embed], "model.layers.*.mlp.up_proj.weight");
     let called = module.define("called", |b| {
         let x = b.parameter("x", ArrayShape::new(DType::F32, [96, 64]));
-        x.tagged(Tag::compute([Dim::Mlp, Dim::Embed])) * 2.0
+        x.with_logical_sharding(LogicalSharding::compute([Dim::Mlp, Dim::Embed])) * 2.0
     });
     let entry = module.define("main", |b| {
-        let weight = b.parameter("weight", ArrayShape::new(DType::F32, [96, 64])).tagged(at_rest.clone());
-        let computed = weight.tagged(at_rest.computed());
-        let doubled = b.call(called.unwrap(), &[computed]).named("doubled").tagged(at_rest.clone());
+        let weight = b
+            .parameter("weight", ArrayShape::new(DType::F32, [96, 64]))
+            .with_logical_sharding(at_rest.clone());
+        let computed = weight.with_logical_sharding(at_rest.in_compute());
+        let doubled =
+            b.call(called.unwrap(), &[computed]).named("doubled").with_logical_sharding(at_rest.clone());
         b.tuple(&[doubled, b.scalar(DType::F32, 1.0)])
     });
     let annotated = annotate(module.finish("m", entry.unwrap(), vec![]), &plan);

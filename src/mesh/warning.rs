@@ -1,6 +1,6 @@
 //! What the partitioner warns of, in the terms of the mesh config.
 
-use super::{Assigned, Plan, Split, grid::line};
+use super::{DimSharding, Plan, TensorSharding, grid::line};
 use crate::{
     base::Shape,
     hlo::{Instr, Module},
@@ -28,7 +28,7 @@ fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     text.push_str(&format!("`{}`, {shape}, for a while", base_name(first)));
     let mut places: Vec<String> = vec![];
     let splits = hit.iter().flat_map(|instr| assigned(instr, plan)).flat_map(|assigned| assigned.splits);
-    for Split { dim, axes, place, .. } in splits.filter(|split| !split.axes.is_empty()) {
+    for DimSharding { dim, axes, place, .. } in splits.filter(|split| !split.axes.is_empty()) {
         let decided = place.map(|place| format!("\n  {}: {dim} = {}", line(&place), axes.join(" x ")));
         places.extend(decided.filter(|decided| !places.contains(decided)));
     }
@@ -65,7 +65,7 @@ fn involved<'m>(module: &'m Module, from: &str, to: &str, origin: Option<&str>) 
         computation
             .instrs
             .iter()
-            .filter(|instr| !instr.tags.is_empty())
+            .filter(|instr| !instr.logical_shardings.is_empty())
             .map(move |instr| (path(instr), instr))
     });
     let all: Vec<(String, &Instr)> = all.collect();
@@ -86,9 +86,9 @@ fn involved<'m>(module: &'m Module, from: &str, to: &str, origin: Option<&str>) 
     first
 }
 
-fn assigned<'a>(instr: &'a Instr, plan: &'a Plan) -> impl Iterator<Item = Assigned> + 'a {
-    instr.tags.iter().filter_map(|tag| match &instr.shape {
-        Shape::Array(shape) => Some(plan.assign_tag(tag, shape, &instr.name)),
+fn assigned<'a>(instr: &'a Instr, plan: &'a Plan) -> impl Iterator<Item = TensorSharding> + 'a {
+    instr.logical_shardings.iter().filter_map(|logical| match &instr.shape {
+        Shape::Array(shape) => Some(plan.assign_logical(logical, shape, &instr.name)),
         Shape::Tuple(_) => None,
     })
 }

@@ -12,7 +12,7 @@ use super::{
     handle::{Event, Owned},
     sys::{self, CStruct, Call},
 };
-use crate::base::{ArrayShape, DType, Literal, Memory};
+use crate::base::{ArrayShape, DType, Literal, MemorySpace};
 
 /// An array of this process, row-major and little-endian, and the device it should go to.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct HostArray<'a> {
     /// The id of the device.
     pub device: i32,
     /// In which of the memories that the device reads.
-    pub memory: Memory,
+    pub memory: MemorySpace,
 }
 
 /// An array that a device reads, in its own memory or the host's. Dropping it frees the memory.

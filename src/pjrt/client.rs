@@ -16,7 +16,7 @@ use super::{
     plugin::Plugin,
     sys::{self, CStruct, Call},
 };
-use crate::base::Memory;
+use crate::base::MemorySpace;
 
 /// A plugin at work on this process's devices. Clones share it; buffers and executables keep it alive.
 #[derive(Clone)]
@@ -199,8 +199,8 @@ impl Shared {
     }
 
     /// The handle of a memory of a device, or null for the one that it takes by itself. On the CPU that is the host's.
-    pub fn memory(&self, device: i32, memory: Memory) -> Result<*mut sys::Memory, PjrtError> {
-        if memory == Memory::Device {
+    pub fn memory(&self, device: i32, memory: MemorySpace) -> Result<*mut sys::Memory, PjrtError> {
+        if memory == MemorySpace::Device {
             return Ok(ptr::null_mut());
         }
         let args = sys::DeviceAddressableMemoriesArgs { device: self.device(device)?, ..CStruct::new() };

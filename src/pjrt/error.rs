@@ -1,6 +1,6 @@
 use std::{fmt, io, path::PathBuf};
 
-use super::sys::LEAST_MINOR;
+use super::sys::MIN_MINOR;
 use crate::base::ArrayShape;
 
 /// What can go wrong between hloom and a plugin.
@@ -97,7 +97,7 @@ pub enum PjrtError {
         found: usize,
     },
     /// The plugin speaks a version of the C API that hloom does not.
-    #[error("expected PJRT API 0.{LEAST_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
+    #[error("expected PJRT API 0.{MIN_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
     Version {
         /// The file.
         path: PathBuf,

@@ -16,7 +16,7 @@ use super::{
     error::PjrtError,
     library_file, loader,
     options::{self, NamedValue},
-    sys::{self, Api, CStruct, LEAST_MINOR},
+    sys::{self, Api, CStruct, MIN_MINOR},
 };
 
 /// The plugins of this process by canonical path. A library is loaded and initialized once and stays.
@@ -100,7 +100,7 @@ impl Plugin {
     fn check_version(&self) -> Result<(), PjrtError> {
         let path = || self.path.clone();
         match self.api_version() {
-            (0, minor) if minor >= LEAST_MINOR => {}
+            (0, minor) if minor >= MIN_MINOR => {}
             (major, minor) => return Err(PjrtError::Version { path: path(), major, minor }),
         }
         match self.table.size() {
@@ -193,15 +193,15 @@ mod tests {
     #[test]
     fn an_old_api_is_refused() {
         let plugin = |minor| Plugin { table: fake_table(size_of::<Api>(), minor), path: "/p.so".into() };
-        assert!(plugin(LEAST_MINOR).check_version().is_ok());
-        let error = plugin(LEAST_MINOR - 1).check_version().unwrap_err();
+        assert!(plugin(MIN_MINOR).check_version().is_ok());
+        let error = plugin(MIN_MINOR - 1).check_version().unwrap_err();
         assert_eq!(error.to_string(), "expected PJRT API 0.81 or a later 0.x, found 0.80: /p.so");
     }
 
     #[test]
     fn a_short_table_is_refused() {
         let size = size_of::<Api>();
-        let plugin = Plugin { table: fake_table(size - 8, LEAST_MINOR), path: "/p.so".into() };
+        let plugin = Plugin { table: fake_table(size - 8, MIN_MINOR), path: "/p.so".into() };
         let expect = format!(
             "expected a PJRT API table of at least {size} bytes, found a `struct_size` of {}: /p.so",
             size - 8

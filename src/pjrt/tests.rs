@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 use super::*;
-use crate::base::{ArrayShape, DType, Literal, Memory, Partitioner};
+use crate::base::{ArrayShape, DType, Literal, MemorySpace, Partitioner};
 
 /// StableHLO of `(state + input, state * input)`, where the first result takes the memory of `state`.
 const STEP: &str = r#"
@@ -75,7 +75,12 @@ fn compile(client: &Client, text: &str) -> LoadedExecutable {
 fn upload(client: &Client, literal: &Literal, device: usize) -> Buffer {
     let device = client.devices()[device].id;
     client
-        .upload(HostArray { bytes: literal.bytes(), shape: literal.shape(), device, memory: Memory::Device })
+        .upload(HostArray {
+            bytes: literal.bytes(),
+            shape: literal.shape(),
+            device,
+            memory: MemorySpace::Device,
+        })
         .unwrap()
 }
 
@@ -155,7 +160,7 @@ fn eight_devices_each_hold_a_shard() {
                 bytes: row.bytes(),
                 shape: row.shape(),
                 device,
-                memory: Memory::Device,
+                memory: MemorySpace::Device,
             })
             .collect();
         let shards = client.upload_all(&arrays).unwrap();
@@ -287,7 +292,7 @@ fn host_bytes_need_no_alignment() {
                 bytes: &shifted[shift..],
                 shape: literal.shape(),
                 device: 0,
-                memory: Memory::Device,
+                memory: MemorySpace::Device,
             };
             let mut back = vec![0; shift + 16];
             client.upload(array).unwrap().read_into(&mut back[shift..]).unwrap();
@@ -301,7 +306,7 @@ fn what_is_to_lie_on_the_host_is_read_back() {
     on_each(1, |_, client| {
         let literal = vector([1.0, 2.0, 3.0, 4.0]);
         let (bytes, shape) = (literal.bytes(), literal.shape());
-        let array = HostArray { bytes, shape, device: 0, memory: Memory::Host };
+        let array = HostArray { bytes, shape, device: 0, memory: MemorySpace::Host };
         assert_eq!(client.upload(array).unwrap().to_literal().unwrap(), literal);
     });
 }
@@ -310,10 +315,10 @@ fn what_is_to_lie_on_the_host_is_read_back() {
 fn what_does_not_fit_is_refused_before_the_plugin_sees_it() {
     on_each(1, |_, client| {
         let shape = ArrayShape::new(DType::F32, [4]);
-        let short = HostArray { bytes: &[0; 15], shape: &shape, device: 0, memory: Memory::Device };
+        let short = HostArray { bytes: &[0; 15], shape: &shape, device: 0, memory: MemorySpace::Device };
         let error = client.upload(short).unwrap_err();
         assert_eq!(error.to_string(), "expected 16 bytes for f32[4], found 15");
-        let elsewhere = HostArray { bytes: &[0; 16], shape: &shape, device: 77, memory: Memory::Device };
+        let elsewhere = HostArray { bytes: &[0; 16], shape: &shape, device: 77, memory: MemorySpace::Device };
         let error = client.upload(elsewhere).unwrap_err();
         assert_eq!(error.to_string(), "client has no device: 77");
         assert_eq!(error.hint().unwrap(), "known devices: 0");

@@ -64,8 +64,8 @@ impl Devices {
     }
 
     /// Into how many parts the mesh splits a batch.
-    pub fn batch_parts(&self) -> usize {
-        self.mesh.as_ref().map_or(1, |mesh| mesh.batch_parts(self.target.devices()))
+    pub fn batch_shards(&self) -> usize {
+        self.mesh.as_ref().map_or(1, |mesh| mesh.batch_shards(self.target.devices()))
     }
 
     /// How the tensors of a workload lie; `None` on a single device without a mesh config.

@@ -7,7 +7,7 @@ use super::{
     boxes::{self, Boxed},
 };
 use crate::{
-    base::{DType, Finding, Findings, Place},
+    base::{DType, Diagnostic, Diagnostics, Location},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
@@ -21,8 +21,8 @@ const HEAD: &str = "lm_head.weight";
 /// from the embedding is a head of its own, and one of the two alone stands for both.
 ///
 /// # Errors
-/// One finding, if the names have another prefix and still do not fit.
-pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Findings> {
+/// One diagnostic, if the names have another prefix and still do not fit.
+pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Diagnostics> {
     let names: Vec<String> = base_params(config).iter().flat_map(ParamSpec::stored_names).collect();
     let mut expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut optional = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
     if !config.tie_word_embeddings {
         return Ok(());
     }
-    let place = Place::file(checkpoint.path().display().to_string()).at(HEAD);
+    let place = Location::file(checkpoint.path().display().to_string()).at(HEAD);
     match (checkpoint.get(EMBED), checkpoint.get(HEAD)) {
         (Some(_), Some(_)) if !checkpoint.same_values(EMBED, HEAD) => {
             config.tie_word_embeddings = false;
@@ -43,13 +43,13 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
             );
             let hint =
                 "set `tie_word_embeddings` to false in config.json, or remove the tensor if it is not meant";
-            checkpoint.warn(Finding::new(place, message).with_hint(hint));
+            checkpoint.warn(Diagnostic::new(place, message).with_hint(hint));
         }
         (None, Some(_)) => {
             checkpoint.rename(HEAD, EMBED);
             let message =
                 format!("used for `{EMBED}` too, which the files lack: `tie_word_embeddings` is true");
-            checkpoint.warn(Finding::new(place, message));
+            checkpoint.warn(Diagnostic::new(place, message));
         }
         _ => {}
     }
@@ -60,7 +60,7 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
 ///
 /// # Errors
 /// All problems at once.
-pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Findings> {
+pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Diagnostics> {
     let expected: Vec<(String, Vec<usize>)> = base_params(config)
         .iter()
         .flat_map(|spec| {

@@ -5,7 +5,7 @@ use super::{
     boxes::{self, Boxed},
 };
 use crate::{
-    base::{ArrayShape, Literal, Memory},
+    base::{ArrayShape, Literal, MemorySpace},
     hlo::Sharding,
     pjrt::{Buffer, Client, HostArray},
     step::{Role, Slot},
@@ -16,7 +16,7 @@ use crate::{
 pub struct Sharded {
     shape: ArrayShape,
     sharding: Sharding,
-    memory: Memory,
+    memory: MemorySpace,
     shards: Vec<Buffer>,
 }
 
@@ -162,7 +162,7 @@ impl State {
     pub fn device_bytes(&self) -> Result<Vec<u64>, RuntimeError> {
         let devices = self.values.values().map(|value| value.shards.len()).max().unwrap_or(0);
         let mut bytes = vec![0; devices];
-        for value in self.values.values().filter(|value| value.memory == Memory::Device) {
+        for value in self.values.values().filter(|value| value.memory == MemorySpace::Device) {
             for (bytes, shard) in bytes.iter_mut().zip(&value.shards) {
                 *bytes += shard.bytes_on_device()? as u64;
             }

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use super::{Method, Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
+use super::{Role, Slot, StepOptions, StepProgram, Workload, passes::mean, tensors::Catalog};
 use crate::{
     autodiff::AutodiffError,
-    base::{ArrayShape, DType, Findings, Memory},
+    base::{ArrayShape, DType, Diagnostics, MemorySpace},
     hlo::{Alias, Builder, Comparison, ModuleBuilder, Sharding, Value, verify},
     mesh::{self, Plan},
     model::{
@@ -11,7 +11,7 @@ use crate::{
         nn::{self, Scope},
     },
     optim::AdamW,
-    templates::{self, Loom, TemplateError, Templates},
+    templates::{self, Instantiator, TemplateError, TemplateLibrary},
 };
 
 /// What a step is built from.
@@ -20,23 +20,23 @@ pub struct StepSpec<'a> {
     /// What is trained.
     pub workload: Workload<'a>,
     /// How it is computed.
-    pub method: Method,
+    pub options: StepOptions,
     /// The optimizer.
     pub optimizer: AdamW,
     /// The largest norm of the gradients; infinity clips nothing.
     pub max_grad_norm: f64,
     /// The layer mathematics.
-    pub templates: &'a Templates,
+    pub templates: &'a TemplateLibrary,
     /// The mesh that everything lies on; `None` for a single device.
     pub mesh: Option<&'a Plan>,
 }
 
 impl<'a> StepSpec<'a> {
-    /// A step on a single device, by the usual method, with the usual optimizer, whose gradients are clipped to a norm of
+    /// A step on a single device, with the default options and the usual optimizer, whose gradients are clipped to a norm of
     /// one.
-    pub fn new(workload: Workload<'a>, templates: &'a Templates) -> Self {
-        let method = Method::for_length(workload.seq);
-        Self { workload, method, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
+    pub fn new(workload: Workload<'a>, templates: &'a TemplateLibrary) -> Self {
+        let options = StepOptions::for_length(workload.seq);
+        Self { workload, options, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
     }
 }
 
@@ -44,13 +44,13 @@ impl<'a> StepSpec<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Program {
     /// Forward, backward and update in one. Takes tokens, labels and the learning rate; gives the mean loss, the norm of
-    /// the gradients and how many positions counted.
+    /// the gradients and the number of labelled tokens.
     Train,
     /// Forward and backward of a micro-batch, divided by the positions that count in all of them, which it takes. Adds
     /// gradients and loss to those of the micro-batches before.
     Accumulate,
     /// The update with accumulated gradients, which are set back to zero. Takes the learning rate and the positions that
-    /// counted; gives the norm of the gradients.
+    /// labelled tokens; gives the norm of the gradients.
     Apply,
     /// Gives the mean loss of a batch and the positions that count.
     Evaluate,
@@ -71,7 +71,7 @@ pub enum StepError {
     Autodiff(#[from] AutodiffError),
     /// The pieces do not fit together, by reason of a template.
     #[error(transparent)]
-    Build(#[from] Findings),
+    Build(#[from] Diagnostics),
 }
 
 impl StepError {
@@ -94,23 +94,28 @@ impl StepError {
 /// If a program is to train a plan that adapts nothing.
 pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepError> {
     let module = ModuleBuilder::new();
-    let loom = Loom::new(spec.templates, &module);
+    let templates = Instantiator::new(spec.templates, &module);
     let catalog = Catalog::new(spec.workload);
-    let weaver = Weaver::new(spec, &catalog, &loom);
-    let inputs = weaver.inputs(program);
+    let step = StepBuilder::new(spec, &catalog, &templates);
+    let inputs = step.inputs(program);
     let mut outputs = Vec::new();
     let entry = module.try_define("step", |b| {
         let arguments: BTreeMap<Role, Value<'_>> = inputs
             .iter()
             .map(|slot| {
                 let argument = b.parameter(&slot.role.to_string(), slot.padded_shape());
-                (slot.role, argument.tagged(weaver.catalog.tag(slot.role)).cut_to(&slot.shape().dims))
+                (
+                    slot.role,
+                    argument
+                        .with_logical_sharding(step.catalog.logical(slot.role))
+                        .truncate_to(&slot.shape().dims),
+                )
             })
             .collect();
-        let results = weaver.program(program, b, &arguments)?;
+        let results = step.program(program, b, &arguments)?;
         outputs = results.iter().map(|&(role, _)| slot(spec, &catalog, role)).collect();
         let values = results.into_iter().zip(&outputs).map(|((role, value), slot)| {
-            value.filled_to(&slot.padded_shape().dims, 0.0).tagged(weaver.catalog.tag(role))
+            value.pad_to(&slot.padded_shape().dims, 0.0).with_logical_sharding(step.catalog.logical(role))
         });
         Ok::<_, StepError>(b.tuple(&values.collect::<Vec<_>>()))
     })?;
@@ -120,7 +125,7 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
     });
     let aliases = aliases.collect();
     let mut module = module.finish("hloom_step", entry, aliases);
-    let on_host = inputs.iter().enumerate().filter(|(_, slot)| slot.memory == Memory::Host);
+    let on_host = inputs.iter().enumerate().filter(|(_, slot)| slot.memory == MemorySpace::Host);
     module.host_parameters = on_host.map(|(number, _)| number).collect();
     let module = match spec.mesh {
         Some(plan) => mesh::annotate(module, plan),
@@ -138,11 +143,11 @@ pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<
 fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
     let tensor = catalog.tensor(role);
     let sharding = spec.mesh.map_or(Sharding::Replicated, |plan| plan.assign(&tensor).sharding(&plan.mesh));
-    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: spec.method.memory(role) }
+    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: spec.options.memory(role) }
 }
 
-/// The step being woven.
-pub(super) struct Weaver<'a> {
+/// The step under construction.
+pub(super) struct StepBuilder<'a> {
     pub spec: &'a StepSpec<'a>,
     pub scope: Scope<'a>,
     pub catalog: &'a Catalog<'a>,
@@ -151,10 +156,10 @@ pub(super) struct Weaver<'a> {
 pub(super) type Arguments<'b> = BTreeMap<Role, Value<'b>>;
 pub(super) type Results<'b> = Vec<(Role, Value<'b>)>;
 
-impl<'a> Weaver<'a> {
-    fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, loom: &'a Loom<'a>) -> Self {
+impl<'a> StepBuilder<'a> {
+    fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, templates: &'a Instantiator<'a>) -> Self {
         let Workload { config, dtype, batch, seq, .. } = spec.workload;
-        let scope = Scope { loom, config, t: dtype, batch, seq, attention: spec.method.attention };
+        let scope = Scope { templates, config, t: dtype, batch, seq, attention: spec.options.attention };
         Self { spec, scope, catalog }
     }
 
@@ -172,12 +177,12 @@ impl<'a> Weaver<'a> {
                 .chain(gradients())
                 .chain([Role::Loss])
                 .chain(rows())
-                .chain([Role::Labels, Role::Counted])
+                .chain([Role::Labels, Role::NumLabelTokens])
                 .collect(),
             Program::Apply => adapters()
                 .chain(catalog.optimizer())
                 .chain(gradients())
-                .chain([Role::LearningRate, Role::Counted])
+                .chain([Role::LearningRate, Role::NumLabelTokens])
                 .collect(),
             Program::Evaluate => model().chain(rows()).chain([Role::Labels]).collect(),
             Program::Logits => model().chain(rows()).collect(),
@@ -196,17 +201,17 @@ impl<'a> Weaver<'a> {
             Program::Train => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
                 let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
-                let (mut results, norm) = self.update(b, arguments, &gradients, targets.counted)?;
+                let (mut results, norm) = self.update(b, arguments, &gradients, targets.num_label_tokens)?;
                 results.extend([
                     (Role::Loss, loss),
                     (Role::GradNorm, norm),
-                    (Role::Counted, targets.counted),
+                    (Role::NumLabelTokens, targets.num_label_tokens),
                 ]);
                 Ok(results)
             }
             Program::Accumulate => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let targets = nn::NextToken { counted: arguments[&Role::Counted], ..targets };
+                let targets = nn::NextToken { num_label_tokens: arguments[&Role::NumLabelTokens], ..targets };
                 let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
                 let sums = gradients
                     .into_iter()
@@ -216,7 +221,8 @@ impl<'a> Weaver<'a> {
             Program::Apply => {
                 let gradients: Vec<(AdapterId, Value<'b>)> =
                     self.catalog.ids().map(|id| (id, arguments[&Role::Gradient(id)])).collect();
-                let (mut results, norm) = self.update(b, arguments, &gradients, arguments[&Role::Counted])?;
+                let (mut results, norm) =
+                    self.update(b, arguments, &gradients, arguments[&Role::NumLabelTokens])?;
                 let zeroed =
                     gradients.iter().map(|(id, value)| (Role::Gradient(*id), b.full(value.array(), 0.0)));
                 results.extend(zeroed);
@@ -226,7 +232,10 @@ impl<'a> Weaver<'a> {
             Program::Evaluate => {
                 let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
                 let sum = self.batch_loss(b, arguments, targets)?;
-                Ok(vec![(Role::Loss, mean(sum, targets.counted)), (Role::Counted, targets.counted)])
+                Ok(vec![
+                    (Role::Loss, mean(sum, targets.num_label_tokens)),
+                    (Role::NumLabelTokens, targets.num_label_tokens),
+                ])
             }
             Program::Logits => {
                 let x = self.forward(b, arguments)?;

@@ -7,12 +7,12 @@ use std::num::NonZeroUsize;
 
 use super::{
     Role, StepError,
-    build::{Arguments, Weaver},
+    build::{Arguments, StepBuilder},
 };
 use crate::{
-    autodiff::{self, Keep},
+    autodiff::{self, SavePolicy},
     base::{ArrayShape, DType},
-    hlo::{Builder, CompId, ModuleBuilder, Turn, Value},
+    hlo::{Builder, CompId, Iteration, ModuleBuilder, Value},
     model::{Param, llama, nn},
 };
 
@@ -26,7 +26,7 @@ struct Chunks {
     size: usize,
 }
 
-impl Weaver<'_> {
+impl StepBuilder<'_> {
     /// The sum of the loss over the positions that count, `f32[]`.
     pub fn head_loss<'b>(
         &self,
@@ -56,16 +56,17 @@ impl Weaver<'_> {
     ) -> Result<(Value<'b>, Value<'b>), StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
-        let backward = autodiff::backward(b.module(), forward, &[0], Keep::Nothing)?.computation;
+        let backward = autodiff::backward(b.module(), forward, &[0], SavePolicy::Nothing)?.computation;
         let mut fixed = self.head_arguments(arguments, chunks, x, target);
-        let carried = [b.scalar(DType::F32, 0.0), b.full(fixed[0].array(), 0.0).tagged(nn::residual())];
+        let carried =
+            [b.scalar(DType::F32, 0.0), b.full(fixed[0].array(), 0.0).with_logical_sharding(nn::residual())];
         fixed.push(cotangent);
         let found = self.for_each_chunk(b, chunks, &carried, &fixed, |turn, arguments| {
             let loss = turn.carried[0] + turn.b.call(forward, &arguments[..4]);
-            let dx = turn.b.call(backward, arguments).get(0).tagged(nn::residual());
-            vec![loss, chunks.put(turn.carried[1], turn.number, dx).tagged(nn::residual())]
+            let dx = turn.b.call(backward, arguments).get(0).with_logical_sharding(nn::residual());
+            vec![loss, chunks.put(turn.carried[1], turn.number, dx).with_logical_sharding(nn::residual())]
         })?;
-        Ok((found[0], found[1].cut_to(&x.dims())))
+        Ok((found[0], found[1].truncate_to(&x.dims())))
     }
 
     /// The name of the parameter that gives logits, as rules of a mesh speak of it.
@@ -93,7 +94,7 @@ impl Weaver<'_> {
         })
     }
 
-    /// `x` and the targets filled up to whole chunks, the final norm and the head, in the order of [`Weaver::head`].
+    /// `x` and the targets filled up to whole chunks, the final norm and the head, in the order of [`StepBuilder::head`].
     fn head_arguments<'b>(
         &self,
         arguments: &Arguments<'b>,
@@ -102,33 +103,36 @@ impl Weaver<'_> {
         target: Value<'b>,
     ) -> Vec<Value<'b>> {
         // What a loop would gather at every turn is gathered once; what lies where it is computed with stays there.
-        let head = arguments[&self.head_role()].tagged(llama::head_tag(&self.head_param()));
+        let head =
+            arguments[&self.head_role()].with_logical_sharding(llama::head_sharding(&self.head_param()));
         let norm = arguments[&Role::Base(Param::FinalNorm)];
         let &nn::Scope { config, batch, .. } = &self.scope;
-        let x = x.filled_to(&[batch, chunks.filled(), config.hidden_size], 0.0).tagged(nn::residual());
-        vec![x, norm, head, target.filled_to(&[batch, chunks.filled()], f64::from(nn::IGNORED))]
+        let x = x
+            .pad_to(&[batch, chunks.filled(), config.hidden_size], 0.0)
+            .with_logical_sharding(nn::residual());
+        vec![x, norm, head, target.pad_to(&[batch, chunks.filled()], f64::from(nn::IGNORED))]
     }
 
-    /// Runs `body` on the arguments of [`Weaver::head`] for every chunk, with what stands behind them in `fixed`.
+    /// Runs `body` on the arguments of [`StepBuilder::head`] for every chunk, with what stands behind them in `fixed`.
     fn for_each_chunk<'b>(
         &self,
         b: &'b Builder<'b>,
         chunks: Chunks,
         carried: &[Value<'b>],
         fixed: &[Value<'b>],
-        body: impl for<'t> FnOnce(&Turn<'t>, &[Value<'t>]) -> Vec<Value<'t>>,
+        body: impl for<'t> FnOnce(&Iteration<'t>, &[Value<'t>]) -> Vec<Value<'t>>,
     ) -> Result<Vec<Value<'b>>, StepError> {
-        b.repeat("loss", chunks.count, carried, fixed, |turn| {
+        b.fori_loop("loss", chunks.count, carried, fixed, |turn| {
             let mut arguments = turn.fixed.clone();
-            arguments[0] = chunks.take(arguments[0], turn.number).tagged(nn::residual());
-            arguments[3] = chunks.take(arguments[3], turn.number).tagged(nn::per_token(&[]));
+            arguments[0] = chunks.take(arguments[0], turn.number).with_logical_sharding(nn::residual());
+            arguments[3] = chunks.take(arguments[3], turn.number).with_logical_sharding(nn::per_token(&[]));
             Ok(body(&turn, &arguments))
         })
     }
 
     fn chunks(&self) -> Chunks {
         let seq = self.scope.seq;
-        let size = self.spec.method.loss_chunk.map_or_else(|| self.moderate_chunk(), NonZeroUsize::get);
+        let size = self.spec.options.loss_chunk.map_or_else(|| self.moderate_chunk(), NonZeroUsize::get);
         let count = seq.div_ceil(size.clamp(1, seq));
         Chunks { count, size: seq.div_ceil(count) }
     }
@@ -137,8 +141,11 @@ impl Weaver<'_> {
     fn moderate_chunk(&self) -> usize {
         let nn::Scope { batch, config, .. } = self.scope;
         let of_position = ArrayShape::new(DType::F32, [batch, 1, config.vocab_size]);
-        let tag = llama::logits_tag(&self.head_param());
-        let parts = self.spec.mesh.map_or(1, |plan| plan.assign_tag(&tag, &of_position, "logits").parts());
+        let logical = llama::logits_sharding(&self.head_param());
+        let parts = self
+            .spec
+            .mesh
+            .map_or(1, |plan| plan.assign_logical(&logical, &of_position, "logits").num_shards());
         (LOGITS_BYTES * parts / of_position.bytes().max(1)).max(1)
     }
 }
@@ -150,11 +157,11 @@ impl Chunks {
     }
 
     fn take<'t>(self, whole: Value<'t>, chunk: Value<'t>) -> Value<'t> {
-        whole.window(1, self.first(chunk), self.size)
+        whole.dynamic_slice_in_dim(1, self.first(chunk), self.size)
     }
 
     fn put<'t>(self, whole: Value<'t>, chunk: Value<'t>, part: Value<'t>) -> Value<'t> {
-        whole.with_window(1, self.first(chunk), part)
+        whole.dynamic_update_slice_in_dim(1, self.first(chunk), part)
     }
 
     /// The first position of a chunk.

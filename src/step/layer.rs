@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{
     Role, StepError,
-    build::Weaver,
-    stack::{Entry, entry_on_device},
+    build::StepBuilder,
+    layer_slice::{LayerSlice, slice_on_device},
 };
 use crate::{
-    autodiff::{self, Backward, Keep},
-    base::{ArrayShape, DType, Literal, Memory, Shape, Tag},
+    autodiff::{self, Backward, SavePolicy},
+    base::{ArrayShape, DType, Literal, LogicalSharding, MemorySpace, Shape},
     hlo::{Attrs, Builder, CompId, Computation, InstrId, ModuleBuilder, Opcode, Value},
     model::{
         AdapterId, AdapterSpec, Factor, Linear, NamedDims, ParamSpec,
@@ -21,16 +21,16 @@ use crate::{
 
 /// A layer that can be differentiated.
 pub struct Layer {
-    /// Gives the layer's output, from what [`Weaver::layer_arguments`] lists.
+    /// Gives the layer's output, from what [`StepBuilder::layer_arguments`] lists.
     pub forward: CompId,
     /// Gives the output and what is kept.
     keeping: CompId,
     /// Gives the cotangents of the layer's input and of each factor.
     backward: CompId,
     /// What the forward pass leaves for the backward one: the layer's input, then the elements of what is kept.
-    pub residuals: Vec<Entry>,
+    pub residuals: Vec<LayerSlice>,
     /// The layer's input where it is the first of a group.
-    pub group_input: Entry,
+    pub group_input: LayerSlice,
     /// The number of elements, where a kept value is a tuple.
     kept: Vec<Option<usize>>,
 }
@@ -49,7 +49,7 @@ impl Layer {
 
     /// The cotangents of the layer's input and of each factor, from the cotangent of its output; `kept` are the residuals
     /// after the input.
-    pub fn pull_back<'b>(
+    pub fn vjp<'b>(
         &self,
         b: &'b Builder<'b>,
         arguments: &[Value<'b>],
@@ -67,9 +67,9 @@ impl Layer {
     }
 }
 
-impl Weaver<'_> {
+impl StepBuilder<'_> {
     /// The layer and its backward computation, which keeps of the former what `keep` says.
-    pub fn layer(&self, module: &ModuleBuilder, keep: Keep) -> Result<Layer, StepError> {
+    pub fn layer(&self, module: &ModuleBuilder, keep: SavePolicy) -> Result<Layer, StepError> {
         let forward = self.forward_layer(module)?;
         let primal = module.get(forward);
         let parameters = primal.parameters();
@@ -77,10 +77,10 @@ impl Weaver<'_> {
         // The input is the first parameter; the factors stand behind all else, but for the scales.
         let end = parameters.len() - self.adapted().count();
         let wrt: Vec<usize> = [0].into_iter().chain(end - factors..end).collect();
-        let Backward { computation, kept } = autodiff::backward(module, forward, &wrt, keep)?;
-        let keeping = autodiff::forward_keeping(module, forward, &kept);
+        let Backward { computation, residuals: kept } = autodiff::backward(module, forward, &wrt, keep)?;
+        let keeping = autodiff::forward_with_residuals(module, forward, &kept);
         let shape = array(&primal.instr(parameters[0]).shape);
-        let input = Entry { shape, tag: Some(nn::residual()), memory: Memory::Device };
+        let input = LayerSlice { shape, logical: Some(nn::residual()), memory: MemorySpace::Device };
         let elements = kept.iter().flat_map(|&id| entries(&primal, id));
         let group_input = input.clone();
         let residuals = [input].into_iter().chain(elements).collect();
@@ -104,15 +104,15 @@ impl Weaver<'_> {
     ) -> Vec<Value<'b>> {
         let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
             // One layer is gathered at a time, and let go.
-            let tag = self.catalog.tag(role).entry();
-            let entry = entry_on_device(stack, layer, self.spec.method.memory(role));
-            entry.tagged(tag.clone()).tagged(tag.computed())
+            let logical = self.catalog.logical(role).layer_slice();
+            let entry = slice_on_device(stack, layer, self.spec.options.memory(role));
+            entry.with_logical_sharding(logical.clone()).with_logical_sharding(logical.in_compute())
         });
         let scales = self.adapted().map(|linear| self.scale(layer, linear));
         [x].into_iter().chain(shared.iter().copied()).chain(entries).chain(scales).collect()
     }
 
-    /// The computation of one layer, from what [`Weaver::layer_arguments`] lists.
+    /// The computation of one layer, from what [`StepBuilder::layer_arguments`] lists.
     pub fn forward_layer(&self, module: &ModuleBuilder) -> Result<CompId, StepError> {
         let &Scope { config, t, batch, seq, .. } = &self.scope;
         module.try_define("layer", |b| {
@@ -161,17 +161,21 @@ impl Weaver<'_> {
             let scale = scales.first().copied().unwrap_or_default();
             return b.scalar(DType::F32, f64::from(scale));
         }
-        b.constant(Literal::f32s([scales.len()], &scales)).entry(layer)
+        b.constant(Literal::f32s([scales.len()], &scales)).dynamic_index_in_dim(layer)
     }
 }
 
 /// The arrays of a value, each with how it lies.
-fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
+fn entries(primal: &Computation, id: InstrId) -> Vec<LayerSlice> {
     let instr = primal.instr(id);
-    let last = |tags: &[Tag]| tags.last().cloned();
+    let last = |logical_shardings: &[LogicalSharding]| logical_shardings.last().cloned();
     match &instr.shape {
         Shape::Array(shape) => {
-            vec![Entry { shape: shape.clone(), tag: last(&instr.tags), memory: Memory::Device }]
+            vec![LayerSlice {
+                shape: shape.clone(),
+                logical: last(&instr.logical_shardings),
+                memory: MemorySpace::Device,
+            }]
         }
         Shape::Tuple(elements) => {
             let taken = |index: usize| {
@@ -180,10 +184,13 @@ fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
                         && instr.operands == [id]
                         && instr.attrs == Attrs::TupleIndex(index)
                 });
-                takers.find_map(|instr| last(&instr.tags))
+                takers.find_map(|instr| last(&instr.logical_shardings))
             };
-            let entry =
-                |(index, shape)| Entry { shape: array(shape), tag: taken(index), memory: Memory::Device };
+            let entry = |(index, shape)| LayerSlice {
+                shape: array(shape),
+                logical: taken(index),
+                memory: MemorySpace::Device,
+            };
             elements.iter().enumerate().map(entry).collect()
         }
     }

@@ -2,18 +2,18 @@
 
 use super::{
     StepError,
-    build::{Arguments, Weaver},
+    build::{Arguments, StepBuilder},
 };
 use crate::{
-    base::{DType, Finding, Findings, Place},
-    hlo::{Builder, Turn, Value},
+    base::{DType, Diagnostic, Diagnostics, Location},
+    hlo::{Builder, Iteration, Value},
     model::{
         AdapterId,
         nn::{NextToken, Scope, per_token},
     },
 };
 
-impl Weaver<'_> {
+impl StepBuilder<'_> {
     /// The mean loss and the gradient of every adapter factor, over all of the batch.
     pub fn batch_loss_and_gradients<'b>(
         &self,
@@ -23,8 +23,8 @@ impl Weaver<'_> {
     ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
         let zeros = || [b.scalar(DType::F32, 0.0)].into_iter().chain(self.empty_gradients(b)).collect();
         let sums = self.sum_over_parts(b, arguments, targets, zeros, |part, b, arguments, targets| {
-            let NextToken { target, counted } = targets;
-            let (loss, gradients) = part.loss_and_gradients(b, arguments, target, counted)?;
+            let NextToken { target, num_label_tokens } = targets;
+            let (loss, gradients) = part.loss_and_gradients(b, arguments, target, num_label_tokens)?;
             Ok([loss].into_iter().chain(gradients.into_iter().map(|(_, gradient)| gradient)).collect())
         })?;
         Ok((sums[0], self.catalog.ids().zip(sums.into_iter().skip(1)).collect()))
@@ -53,34 +53,35 @@ impl Weaver<'_> {
         targets: NextToken<'b>,
         zeros: impl FnOnce() -> Vec<Value<'b>>,
         body: impl for<'t> FnOnce(
-            &Weaver<'_>,
+            &StepBuilder<'_>,
             &'t Builder<'t>,
             &Arguments<'t>,
             NextToken<'t>,
         ) -> Result<Vec<Value<'t>>, StepError>,
     ) -> Result<Vec<Value<'b>>, StepError> {
-        let parts = self.spec.method.micro_batches.get();
+        let parts = self.spec.options.micro_batches.get();
         if parts == 1 {
             return body(self, b, arguments, targets);
         }
         if !self.scope.batch.is_multiple_of(parts) {
             let message =
                 format!("expected a batch of equally many rows in {parts} parts, found {}", self.scope.batch);
-            return Err(Findings(vec![Finding::new(Place::file("micro_batches"), message)]).into());
+            return Err(Diagnostics(vec![Diagnostic::new(Location::file("micro_batches"), message)]).into());
         }
         let rows = self.scope.batch / parts;
-        let part = Weaver { scope: Scope { batch: rows, ..self.scope }, ..*self };
+        let part = StepBuilder { scope: Scope { batch: rows, ..self.scope }, ..*self };
         let fixed: Vec<Value<'b>> =
-            arguments.values().copied().chain([targets.target, targets.counted]).collect();
-        b.repeat("micro_batches", parts, &zeros(), &fixed, |turn| {
-            let Turn { b, number, carried, mut fixed } = turn;
+            arguments.values().copied().chain([targets.target, targets.num_label_tokens]).collect();
+        b.fori_loop("micro_batches", parts, &zeros(), &fixed, |turn| {
+            let Iteration { b, number, carried, mut fixed } = turn;
             let first = number * b.scalar(DType::S32, rows as f64);
             let others = fixed.split_off(arguments.len());
             let mut arguments: Arguments<'_> = arguments.keys().copied().zip(fixed).collect();
             for role in self.catalog.rows() {
                 arguments.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
             }
-            let targets = NextToken { target: rows_from(others[0], first, rows), counted: others[1] };
+            let targets =
+                NextToken { target: rows_from(others[0], first, rows), num_label_tokens: others[1] };
             let found = body(&part, b, &arguments, targets)?;
             Ok(carried.into_iter().zip(found).map(|(sum, value)| sum + value).collect())
         })
@@ -89,5 +90,5 @@ impl Weaver<'_> {
 
 /// Some rows of `whole [batch, seq]`.
 fn rows_from<'b>(whole: Value<'b>, first: Value<'b>, rows: usize) -> Value<'b> {
-    whole.window(0, first, rows).tagged(per_token(&[]))
+    whole.dynamic_slice_in_dim(0, first, rows).with_logical_sharding(per_token(&[]))
 }

@@ -7,15 +7,15 @@
 mod build;
 mod head;
 mod layer;
-mod method;
+mod layer_slice;
 mod micro;
+mod options;
 mod passes;
 mod slots;
-mod stack;
 mod tensors;
 mod update;
 
 pub use build::{Program, StepError, StepSpec, build, slots};
-pub use method::{Method, Remat};
+pub use options::{Remat, StepOptions};
 pub use slots::{Role, Slot, StepProgram};
 pub use tensors::{Packing, Workload, roles, tensors};

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::{
-    base::{ArrayShape, DType, Dim, Memory},
+    base::{ArrayShape, DType, Dim, MemorySpace},
     hlo::{Sharding, Verified},
     model::{AdapterId, Factor, Param},
 };
@@ -32,7 +32,7 @@ pub enum Role {
     /// `f32[]`, what the update is multiplied with.
     LearningRate,
     /// `s32[]`, the positions that count.
-    Counted,
+    NumLabelTokens,
     /// `f32[]`, the mean loss over the positions that count; summed over micro-batches where there are several.
     Loss,
     /// `f32[]`, the norm of the gradients before clipping.
@@ -70,7 +70,7 @@ impl fmt::Display for Role {
             Self::SegmentIds => f.write_str("segment_ids"),
             Self::Position => f.write_str("position"),
             Self::LearningRate => f.write_str("learning_rate"),
-            Self::Counted => f.write_str("counted"),
+            Self::NumLabelTokens => f.write_str("num_label_tokens"),
             Self::Loss => f.write_str("loss"),
             Self::GradNorm => f.write_str("grad_norm"),
             Self::Logits => f.write_str("logits"),
@@ -91,7 +91,7 @@ pub struct Slot {
     /// How it lies on the devices; whole, where there is but one.
     pub sharding: Sharding,
     /// In which memory of the devices; of an argument on the host the module says so too, by `host_parameters`.
-    pub memory: Memory,
+    pub memory: MemorySpace,
 }
 
 impl Slot {

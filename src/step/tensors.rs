@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::{
-    base::{DType, Dim, Tag, Use},
+    base::{DType, Dim, LogicalSharding, RuleSet},
     mesh::{Group, Tensor, in_computation},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
@@ -78,8 +78,13 @@ impl<'a> Catalog<'a> {
         let &Workload { config, batch, seq, dtype, .. } = &self.workload;
         let (rows, vocab) = ((Dim::Batch, batch), (Dim::Vocab, config.vocab_size));
         let per_token = |features: &[(Dim, usize)]| [&[rows, (Dim::Seq, seq)], features].concat();
-        let computed =
-            |group, dims, dtype| Tensor { name: role.to_string(), group, dims, dtype, used: Use::Compute };
+        let computed = |group, dims, dtype| Tensor {
+            name: role.to_string(),
+            group,
+            dims,
+            dtype,
+            rules: RuleSet::Compute,
+        };
         match role {
             Role::Base(param) => {
                 let spec = self.base.iter().find(|spec| spec.param == param);
@@ -96,7 +101,7 @@ impl<'a> Catalog<'a> {
                 computed(Group::Batch, per_token(&[]), DType::S32)
             }
             Role::Position => computed(Group::Batch, vec![rows], DType::S32),
-            Role::Counted => computed(Group::Batch, vec![], DType::S32),
+            Role::NumLabelTokens => computed(Group::Batch, vec![], DType::S32),
             Role::LearningRate | Role::Loss | Role::GradNorm => computed(Group::Batch, vec![], DType::F32),
             Role::Logits => computed(Group::Activation, per_token(&[vocab]), DType::F32),
             Role::NextLogits => computed(Group::Activation, vec![rows, vocab], DType::F32),
@@ -104,9 +109,9 @@ impl<'a> Catalog<'a> {
     }
 
     /// How the value of an argument or result lies.
-    pub fn tag(&self, role: Role) -> Tag {
-        let Tensor { dims, used, .. } = self.tensor(role);
-        Tag { dims: dims.into_iter().map(|(dim, _)| dim).collect(), used }
+    pub fn logical(&self, role: Role) -> LogicalSharding {
+        let Tensor { dims, rules, .. } = self.tensor(role);
+        LogicalSharding { dims: dims.into_iter().map(|(dim, _)| dim).collect(), rules }
     }
 
     fn factor(&self, prefix: &str, group: Group, id: AdapterId) -> Tensor {
@@ -124,7 +129,7 @@ impl<'a> Catalog<'a> {
 }
 
 fn stored(name: String, group: Group, dims: NamedDims, dtype: DType, param: String) -> Tensor {
-    Tensor { name, group, dims, dtype, used: Use::Store { param } }
+    Tensor { name, group, dims, dtype, rules: RuleSet::AtRest { param } }
 }
 
 /// Every role that an argument or a result of a step's programs can have.
@@ -136,7 +141,7 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
         Role::SegmentIds,
         Role::Position,
         Role::LearningRate,
-        Role::Counted,
+        Role::NumLabelTokens,
         Role::Loss,
         Role::GradNorm,
         Role::Logits,
@@ -160,7 +165,7 @@ pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
         group: Group::Activation,
         dims: spec.stored.concat(),
         dtype: workload.dtype,
-        used: Use::Compute,
+        rules: RuleSet::Compute,
     });
     tensors.extend(computed);
     tensors.extend(activations(workload));
@@ -178,6 +183,6 @@ fn activations(workload: Workload<'_>) -> impl Iterator<Item = Tensor> {
         group: Group::Activation,
         dims: [vec![(Dim::Batch, batch), (Dim::Seq, seq)], features].concat(),
         dtype,
-        used: Use::Compute,
+        rules: RuleSet::Compute,
     })
 }

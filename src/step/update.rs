@@ -2,7 +2,7 @@
 
 use super::{
     Role, StepError,
-    build::{Arguments, Results, Weaver},
+    build::{Arguments, Results, StepBuilder},
 };
 use crate::{
     base::DType,
@@ -11,20 +11,20 @@ use crate::{
     optim::{Trained, Update, clip_factor, global_norm},
 };
 
-impl Weaver<'_> {
-    /// The new adapters and optimizer state, and the norm of the gradients. Where nothing counted, or the gradients are
+impl StepBuilder<'_> {
+    /// The new adapters and optimizer state, and the norm of the gradients. Without labelled tokens, or the gradients are
     /// not finite, all stays as it is.
     pub(super) fn update<'b>(
         &self,
         b: &'b Builder<'b>,
         arguments: &Arguments<'b>,
         gradients: &[(AdapterId, Value<'b>)],
-        counted: Value<'b>,
+        num_label_tokens: Value<'b>,
     ) -> Result<(Results<'b>, Value<'b>), StepError> {
         let values: Vec<Value<'b>> = gradients.iter().map(|&(_, value)| value).collect();
         let norm = global_norm(&values);
         let finite = b.push(Opcode::IsFinite, &[norm], Attrs::Plain, None);
-        let apply = counted.compare(Comparison::Gt, b.scalar(DType::S32, 0.0)).and(finite);
+        let apply = num_label_tokens.compare(Comparison::Gt, b.scalar(DType::S32, 0.0)).and(finite);
         let updates = arguments[&Role::Updates];
         let next = updates + 1.0;
         let update = Update {
@@ -45,7 +45,7 @@ impl Weaver<'_> {
                 (trained, gradient)
             })
             .collect();
-        let updated = self.spec.optimizer.update(self.scope.loom, update, &tensors)?;
+        let updated = self.spec.optimizer.update(self.scope.templates, update, &tensors)?;
         let mut results = vec![(Role::Updates, apply.select(next, updates))];
         for (&(id, _), Trained { value, moment1, moment2 }) in gradients.iter().zip(updated) {
             results.extend([

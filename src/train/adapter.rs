@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
 use crate::{
-    base::{ArrayShape, DType, Finding, Findings, Literal, Place},
+    base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, LoraSpec, PeftFields, PeftModules,
         adapter_params, sizes,
@@ -44,10 +44,10 @@ pub fn stack_factors(
     config: &Config,
     plan: &LoraPlan,
     file: &str,
-) -> Result<Factors, Findings> {
-    let mut findings = Findings::default();
-    check_tensors(tensors, config, plan, file, &mut findings);
-    findings.grouped(file).into_result(())?;
+) -> Result<Factors, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    check_tensors(tensors, config, plan, file, &mut diagnostics);
+    diagnostics.grouped(file).into_result(())?;
     // Ranks are believed only now that there are tensors of such sizes.
     let mut factors = empty_factors(config, plan);
     for (name, id, layer, [rank, features]) in entries(config, plan) {
@@ -71,10 +71,10 @@ fn check_tensors(
     config: &Config,
     plan: &LoraPlan,
     file: &str,
-    findings: &mut Findings,
+    diagnostics: &mut Diagnostics,
 ) {
     let mut find = |name: &str, message: String| {
-        findings.push(Finding::new(Place::file(file).at(name), message));
+        diagnostics.push(Diagnostic::new(Location::file(file).at(name), message));
     };
     let mut known = BTreeSet::new();
     for (name, id, _, [rank, features]) in entries(config, plan) {
@@ -166,13 +166,13 @@ pub fn open_adapter(
     adapter: &Adapter,
     config: &Config,
     folder: &str,
-) -> Result<(LoraPlan, Factors), Findings> {
-    let plan = lora_spec(&adapter.config).resolve(config).map_err(|findings| {
-        let placed = |mut finding: Finding| {
-            finding.place.file = format!("{folder}/adapter_config.json");
-            finding
+) -> Result<(LoraPlan, Factors), Diagnostics> {
+    let plan = lora_spec(&adapter.config).resolve(config).map_err(|diagnostics| {
+        let placed = |mut diagnostic: Diagnostic| {
+            diagnostic.place.file = format!("{folder}/adapter_config.json");
+            diagnostic
         };
-        Findings(findings.0.into_iter().map(placed).collect())
+        Diagnostics(diagnostics.0.into_iter().map(placed).collect())
     })?;
     let file = format!("{folder}/adapter_model.safetensors");
     let factors = stack_factors(&adapter.tensors, config, &plan, &file)?;
@@ -267,13 +267,13 @@ mod tests {
         tensors.remove(&format!("{q}.lora_A.weight"));
         tensors.insert(format!("{q}.lora_B.weight"), Literal::f32s([2, 64], &[0.0; 128]));
         tensors.insert("x.lora_A.weight".into(), Literal::f32s([1], &[0.0]));
-        let findings = stack_factors(&tensors, &config, &plan, "f").unwrap_err();
+        let diagnostics = stack_factors(&tensors, &config, &plan, "f").unwrap_err();
         let expected = format!(
             "f: `{q}.lora_A.weight`: this tensor is missing\n\
              f: `{q}.lora_B.weight`: expected the sizes [64, 2], found [2, 64]\n\
              f: `x.lora_A.weight`: belongs to no adapted module of this model"
         );
-        assert_eq!(findings.to_string(), expected);
+        assert_eq!(diagnostics.to_string(), expected);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     model::{AdapterId, sizes},
     optim::AdamW,
     step::{Packing, Role},
-    templates::Templates,
+    templates::TemplateLibrary,
     weights::{read_safetensors, write_safetensors},
 };
 
@@ -35,7 +35,7 @@ pub const METRICS: &str = "metrics.jsonl";
 /// What a checkpoint says besides tensors; stored as JSON in one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Updates whose batches are used up; also those in which nothing counted.
+    /// Updates whose batches are used up; also those without a label.
     pub steps: usize,
     /// Samples of these updates, each counted as often as it was seen.
     pub samples: u64,
@@ -63,13 +63,13 @@ pub struct Saved {
 pub fn settings(
     config: &RunConfig,
     model: &Model,
-    templates: &Templates,
+    templates: &TemplateLibrary,
     train: &Dataset,
 ) -> Result<BTreeMap<String, String>, TrainError> {
     let mut digest = Sha256::new();
     for sample in train.samples() {
         sample.ids.iter().for_each(|id| digest.update(id.to_le_bytes()));
-        sample.counted.iter().for_each(|&counted| digest.update([u8::from(counted)]));
+        sample.label_mask.iter().for_each(|&is_label| digest.update([u8::from(is_label)]));
         digest.update(u32::MAX.to_le_bytes());
     }
     let fields = |value: serde_json::Result<Value>| match value {

@@ -5,7 +5,7 @@ use super::{
     run::{RunConfig, Start},
 };
 use crate::{
-    base::{Finding, Place},
+    base::{Diagnostic, Location},
     data::{Dataset, Rows, Tokenizer},
     step::Packing,
 };
@@ -70,14 +70,14 @@ impl Encoded {
     }
 }
 
-fn nothing_held_out(rows: &Rows, seq: usize) -> Finding {
+fn nothing_held_out(rows: &Rows, seq: usize) -> Diagnostic {
     let lines: Vec<String> = rows.rows.iter().take(4).map(|row| row.line.to_string()).collect();
     let more = if rows.rows.len() > lines.len() { ", ..." } else { "" };
     let message = format!(
         "no held-out row has a token to learn within the first {seq} tokens (lines {}{more}): nothing is held out",
         lines.join(", ")
     );
-    Finding::new(Place::file(&rows.file), message)
+    Diagnostic::new(Location::file(&rows.file), message)
         .with_hint("raise the sequence length, or shorten the prompts")
 }
 

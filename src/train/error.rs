@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use crate::{
-    base::Findings,
+    base::Diagnostics,
     data::DataError,
     mesh::Problems,
     pjrt::{
@@ -19,7 +19,7 @@ use crate::{
 pub enum TrainError {
     /// Several problems of a config, a model or an adapter.
     #[error(transparent)]
-    Findings(#[from] Findings),
+    Diagnostics(#[from] Diagnostics),
     /// The data are not right.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -140,7 +140,7 @@ impl TrainError {
             Self::Runtime(RuntimeError::Weights(_)) => Class::Input,
             Self::Runtime(_) | Self::Start(_) | Self::Compile { .. } => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
-            Self::Findings(_)
+            Self::Diagnostics(_)
             | Self::Mesh(_)
             | Self::Target(_)
             | Self::Bundle(_)
@@ -160,7 +160,7 @@ impl TrainError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Findings(_) | Self::Mesh(_) | Self::Io { .. } => None,
+            Self::Diagnostics(_) | Self::Mesh(_) | Self::Io { .. } => None,
             Self::Target(error) => error.hint(),
             Self::Bundle(error) => error.hint(),
             Self::Start(error) => error.hint(),

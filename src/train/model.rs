@@ -1,7 +1,7 @@
 use std::{path::Path, time::SystemTime};
 
 use crate::{
-    base::Finding,
+    base::Diagnostic,
     data::{Tokenizer, TokenizerFiles},
     model::Config,
     pjrt::store::{Network, Package, Progress, Store, package},
@@ -20,7 +20,7 @@ pub struct Model {
     /// Its tensors.
     pub checkpoint: Checkpoint,
     /// What its files leave open or contradict, and how that was resolved.
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Model {

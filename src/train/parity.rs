@@ -18,8 +18,8 @@ use crate::{
     data::Batch,
     optim::AdamW,
     runtime::{Devices, Engine},
-    step::{Method, Packing, StepSpec, Workload},
-    templates::Templates,
+    step::{Packing, StepOptions, StepSpec, Workload},
+    templates::TemplateLibrary,
     weights::{read_adapter, read_safetensors},
 };
 
@@ -77,7 +77,7 @@ pub struct Comparison {
     pub warnings: BTreeSet<String>,
 }
 
-/// Runs a case, computed as `method` says, and compares everything it has golden values for.
+/// Runs a case, computed as `options` says, and compares everything it has golden values for.
 ///
 /// # Errors
 /// If the case is not complete, or the device fails.
@@ -87,15 +87,15 @@ pub fn compare(
     engine: impl Fn() -> Result<Engine, TrainError>,
     devices: &Devices,
     dtype: DType,
-    method: impl Fn(Workload<'_>) -> Result<Method, TrainError>,
-    templates: &Templates,
+    options: impl Fn(Workload<'_>) -> Result<StepOptions, TrainError>,
+    templates: &TemplateLibrary,
 ) -> Result<Comparison, TrainError> {
     let adapter = read_adapter(case.adapter)?;
     let (plan, factors) = open_adapter(&adapter, &model.config, &case.adapter.display().to_string())?;
     let golden = Golden { tensors: read_safetensors(case.expected)?, file: case.expected };
     let hyper = golden.hyper()?;
     let golden_batch = golden.batch(model.config.vocab_size)?;
-    let parts = devices.batch_parts();
+    let parts = devices.batch_shards();
     let batch = golden_batch.filled_to_multiple(parts);
     let sizes = &batch.input_ids.shape().dims;
     let (config, (rows, seq)) = (&model.config, (sizes[0], sizes[1]));
@@ -103,7 +103,7 @@ pub fn compare(
     let mesh = devices.plan(workload)?;
     let spec = StepSpec {
         workload,
-        method: method(workload)?,
+        options: options(workload)?,
         optimizer: AdamW {
             beta1: hyper.betas.0,
             beta2: hyper.betas.1,
@@ -139,8 +139,8 @@ pub fn compare(
     let mut warnings = trainer.take_warnings();
     drop(trainer);
     // Its micro-batches are those of several calls.
-    let method = Method { micro_batches: NonZeroUsize::MIN, ..spec.method };
-    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, method, ..spec };
+    let options = StepOptions { micro_batches: NonZeroUsize::MIN, ..spec.options };
+    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, options, ..spec };
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
     trainer.start(&factors)?;
     let micro = golden_batch.rows().into_iter().map(|row| row.filled_to_multiple(parts));

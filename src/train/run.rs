@@ -25,8 +25,8 @@ use crate::{
     model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
     runtime::{Compiled, Engine},
-    step::{Method, Packing, Program, StepSpec, Workload},
-    templates::Templates,
+    step::{Packing, Program, StepOptions, StepSpec, Workload},
+    templates::TemplateLibrary,
     weights::{Adapter, write_adapter},
 };
 
@@ -50,7 +50,7 @@ pub struct RunConfig {
     /// The element type of weights and activations.
     pub dtype: DType,
     /// How a step is computed.
-    pub method: Method,
+    pub options: StepOptions,
     /// The optimizer.
     pub optimizer: AdamW,
     /// The largest norm of the gradients.
@@ -162,8 +162,8 @@ pub struct StepRecord {
     pub learning_rate: f64,
     /// The norm of the gradients before clipping.
     pub grad_norm: f32,
-    /// Tokens that counted.
-    pub counted: usize,
+    /// Labelled tokens of the step.
+    pub num_label_tokens: usize,
     /// Tokens a second, padding included.
     pub tokens_per_second: f64,
     /// Seconds since the first update began.
@@ -200,7 +200,7 @@ pub struct Summary {
     pub held_out_before: Option<f64>,
     /// Held-out loss after it.
     pub held_out_after: Option<f64>,
-    /// Median over the updates, every position counted, padding included.
+    /// Median over the updates, over all positions, padding included.
     pub tokens_per_second: Option<f64>,
     /// The folder of the adapter.
     pub adapter: PathBuf,
@@ -226,7 +226,7 @@ pub fn run(
     data: &Encoded,
     ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, TrainError>,
     mesh: Option<&Plan>,
-    templates: &Templates,
+    templates: &TemplateLibrary,
     observer: &mut dyn Observer,
 ) -> Result<Summary, TrainError> {
     let plan = config.lora.resolve(&model.config)?;
@@ -254,7 +254,7 @@ pub fn run(
 
     let spec = StepSpec {
         workload: config.workload(&model.config, &plan),
-        method: config.method,
+        options: config.options,
         optimizer: config.optimizer,
         max_grad_norm: config.max_grad_norm,
         templates,
@@ -340,7 +340,7 @@ impl Run<'_, '_> {
         for (step, batches) in (done..config.steps).zip(batches) {
             let learning_rate = config.schedule.lr(step);
             let started = Instant::now();
-            let StepMetrics { loss, grad_norm, counted } = match &batches[..] {
+            let StepMetrics { loss, grad_norm, num_label_tokens } = match &batches[..] {
                 [batch] if config.accumulate == 1 => self.trainer.step(batch, learning_rate)?,
                 several => self.trainer.step_accumulated(several, learning_rate)?,
             };
@@ -349,7 +349,7 @@ impl Run<'_, '_> {
                 loss,
                 learning_rate,
                 grad_norm,
-                counted,
+                num_label_tokens,
                 tokens_per_second: tokens / started.elapsed().as_secs_f64(),
                 seconds: begin.elapsed().as_secs_f64(),
             };
@@ -359,7 +359,7 @@ impl Run<'_, '_> {
             }
             records.push(record);
             self.record.samples += batches.iter().map(|batch| batch.samples as u64).sum::<u64>();
-            self.record.label_tokens += counted as u64;
+            self.record.label_tokens += num_label_tokens as u64;
             self.metrics.write(&record)?;
             if self.observer.wants_stop() {
                 break;

@@ -26,8 +26,8 @@ pub struct StepMetrics {
     pub loss: f32,
     /// Norm of the gradients before clipping.
     pub grad_norm: f32,
-    /// Tokens that counted; with none, nothing changed.
-    pub counted: usize,
+    /// Labelled tokens of the step; with none, nothing changed.
+    pub num_label_tokens: usize,
 }
 
 impl<'a> Trainer<'a> {
@@ -153,7 +153,7 @@ impl<'a> Trainer<'a> {
         Ok(StepMetrics {
             loss: scalar(&results, Role::Loss)?,
             grad_norm: scalar(&results, Role::GradNorm)?,
-            counted: scalar(&results, Role::Counted)? as usize,
+            num_label_tokens: scalar(&results, Role::NumLabelTokens)? as usize,
         })
     }
 
@@ -169,14 +169,14 @@ impl<'a> Trainer<'a> {
         batches: &[Batch],
         learning_rate: f64,
     ) -> Result<StepMetrics, TrainError> {
-        let counted: usize = batches.iter().map(|batch| batch.counted).sum();
-        let loss = self.accumulate(batches, counted)?;
+        let num_label_tokens: usize = batches.iter().map(|batch| batch.num_label_tokens).sum();
+        let loss = self.accumulate(batches, num_label_tokens)?;
         let inputs = [
             (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
-            (Role::Counted, Literal::scalar(DType::S32, counted as f64)),
+            (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64)),
         ];
         let results = self.run(Program::Apply, &inputs)?;
-        Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, counted })
+        Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, num_label_tokens })
     }
 
     /// The gradients of the mean loss over the counted tokens of `batches`, and that loss.
@@ -187,9 +187,9 @@ impl<'a> Trainer<'a> {
     /// # Panics
     /// If a batch is packed and the step is not made for that.
     pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
-        let counted = batches.iter().map(|batch| batch.counted).sum();
+        let num_label_tokens = batches.iter().map(|batch| batch.num_label_tokens).sum();
         self.put_zeros(Role::Gradient)?;
-        let loss = self.accumulate(batches, counted)?;
+        let loss = self.accumulate(batches, num_label_tokens)?;
         let gradients = self.download(Role::Gradient)?;
         self.put_zeros(Role::Gradient)?;
         Ok((loss, gradients))
@@ -203,14 +203,14 @@ impl<'a> Trainer<'a> {
     /// # Panics
     /// If a batch is packed and the step is not made for that.
     pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
-        let (mut sum, mut counted) = (0.0, 0.0);
+        let (mut sum, mut num_label_tokens) = (0.0, 0.0);
         for batch in batches {
             let results = self.run(Program::Evaluate, &self.arrays(&batch))?;
-            let weight = f64::from(scalar(&results, Role::Counted)?);
+            let weight = f64::from(scalar(&results, Role::NumLabelTokens)?);
             sum += f64::from(scalar(&results, Role::Loss)?) * weight;
-            counted += weight;
+            num_label_tokens += weight;
         }
-        Ok(if counted == 0.0 { 0.0 } else { sum / counted })
+        Ok(if num_label_tokens == 0.0 { 0.0 } else { sum / num_label_tokens })
     }
 
     /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, each row one sequence.
@@ -256,8 +256,8 @@ impl<'a> Trainer<'a> {
     }
 
     /// Adds up loss and gradients. After a failure there are no gradients left, rather than some of them.
-    fn accumulate(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
-        self.accumulate_all(batches, counted).inspect_err(|_| self.forget_gradients())
+    fn accumulate(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
+        self.accumulate_all(batches, num_label_tokens).inspect_err(|_| self.forget_gradients())
     }
 
     fn forget_gradients(&mut self) {
@@ -266,7 +266,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn accumulate_all(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
+    fn accumulate_all(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
         let specs = self.adapter_params();
         let fresh = specs.first().is_some_and(|spec| self.state.get(Role::Gradient(spec.id)).is_err());
         if fresh {
@@ -274,8 +274,9 @@ impl<'a> Trainer<'a> {
         }
         self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
         for batch in batches {
-            let counted = (Role::Counted, Literal::scalar(DType::S32, counted as f64));
-            let inputs = [&self.arrays(batch)[..], &[counted]].concat();
+            let num_label_tokens =
+                (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64));
+            let inputs = [&self.arrays(batch)[..], &[num_label_tokens]].concat();
             self.run(Program::Accumulate, &inputs)?;
         }
         Ok(self.get(Role::Loss)?.get_f64(0) as f32)

@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use hloom::{
     base::DType,
     model::{Config, LoraSpec, nn::Attention},
-    step::{Method, Packing, Program, StepSpec, Workload, build},
-    templates::Templates,
+    step::{Packing, Program, StepOptions, StepSpec, Workload, build},
+    templates::TemplateLibrary,
 };
 use tempfile::TempDir;
 
@@ -24,7 +24,8 @@ fn build_with(name: &str, text: &str) -> Result<(), String> {
     if let Some(primal) = name.strip_suffix(".grad") {
         fs::write(folder.path().join(format!("{primal}.hlo")), embedded(primal)).unwrap();
     }
-    let templates = Templates::replaced_from(folder.path(), None, &[]).map_err(|error| error.to_string())?;
+    let templates =
+        TemplateLibrary::replaced_from(folder.path(), None, &[]).map_err(|error| error.to_string())?;
     let config = Config::from_json(CONFIG, "config.json").unwrap();
     let lora = LoraSpec::all_linear(2, 4.0);
     let lora = LoraSpec { targets: hloom::model::Targets::Names(vec!["q_proj".into()]), ..lora };
@@ -33,7 +34,7 @@ fn build_with(name: &str, text: &str) -> Result<(), String> {
         let workload =
             Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 4, packing };
         let spec = StepSpec::new(workload, &templates);
-        let spec = StepSpec { method: Method { attention, ..spec.method }, ..spec };
+        let spec = StepSpec { options: StepOptions { attention, ..spec.options }, ..spec };
         build(&spec, Program::Train).map_err(|error| {
             let place = format!("{}/", folder.path().display());
             error.to_string().replace(&place, "")

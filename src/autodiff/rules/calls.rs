@@ -1,6 +1,6 @@
 use super::{MISMATCH, Vjp};
 use crate::{
-    autodiff::{AutodiffError, Keep, Step, backward, zeros},
+    autodiff::{AutodiffError, SavePolicy, Step, backward, zeros},
     base::Shape,
     hlo::{Attrs, Value},
 };
@@ -14,7 +14,7 @@ pub fn tuple<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let (Attrs::TupleIndex(taken), Shape::Tuple(elements)) = (&step.instr.attrs, step.operand_shape(0))
     else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(MISMATCH);
     };
     let b = step.builder();
     let part = |(index, shape)| if index == *taken { step.cotangent } else { zeros(b, shape) };
@@ -26,7 +26,7 @@ pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 /// all its calls.
 pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
     let Attrs::Call(callee) = step.instr.attrs else {
-        return Ok(Vjp::None(MISMATCH));
+        return Ok(Vjp::Unsupported(MISMATCH));
     };
     let b = step.builder();
     let mut arguments: Vec<Value<'b>> =
@@ -42,9 +42,10 @@ pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));
     }
     let wanted: Vec<usize> = (0..step.wanted.len()).filter(|&index| step.wanted[index]).collect();
-    let derive =
-        |wanted: &[usize]| backward(b.module(), callee, wanted, Keep::Nothing).map(|found| found.computation);
-    let gradient = b.module().derived_once(callee, wanted.clone(), derive)?;
+    let derive = |wanted: &[usize]| {
+        backward(b.module(), callee, wanted, SavePolicy::Nothing).map(|found| found.computation)
+    };
+    let gradient = b.module().cached_vjp(callee, wanted.clone(), derive)?;
     arguments.push(step.cotangent);
     let found = b.call(gradient, &arguments);
     let mut parts = vec![None; step.instr.operands.len()];

@@ -7,7 +7,7 @@ use crate::{
 /// A dot is bilinear: the cotangent of one side is the other side contracted with the cotangent of the result.
 pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dot(dims) = &step.instr.attrs else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(MISMATCH);
     };
     let rank = |index: usize| step.operand_shape(index).as_array().map_or(0, |array| array.rank());
     let lhs = Side { batch: &dims.lhs_batch, contracting: &dims.lhs_contracting, rank: rank(0) };
@@ -93,16 +93,16 @@ fn is_sorted(dims: &[usize]) -> bool {
 /// Sums pass the cotangent to every summand; extrema to the elements that reach them, in equal parts.
 pub fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Reduce { dims, to_apply } = &step.instr.attrs else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(MISMATCH);
     };
     if step.wanted[1] {
-        return Vjp::None("the initial value of a fold is taken as constant");
+        return Vjp::Unsupported("the initial value of a fold is taken as constant");
     }
     let fold = step.builder().module().get(*to_apply);
-    let Some(shape) = step.operand_shape(0).as_array() else { return Vjp::Zero };
+    let Some(shape) = step.operand_shape(0).as_array() else { return Vjp::NoGradient };
     let kept: Vec<usize> = (0..shape.rank()).filter(|dim| !dims.contains(dim)).collect();
     let spread = |value: Value<'b>| value.broadcast(&shape.dims, &kept);
-    let part = match fold.fold_opcode() {
+    let part = match fold.reducer_opcode() {
         Some(Opcode::Add) => spread(step.cotangent),
         Some(Opcode::Maximum | Opcode::Minimum) => {
             let x = step.operand(0);
@@ -113,7 +113,7 @@ pub fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
             let count = count.max(step.builder().full(count.array(), 1.0));
             spread(step.cotangent / count) * reaches
         }
-        _ => return Vjp::None("only sums, maxima and minima have a rule"),
+        _ => return Vjp::Unsupported("only sums, maxima and minima have a rule"),
     };
     Vjp::Rule(vec![Some(part), None])
 }

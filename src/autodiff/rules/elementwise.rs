@@ -30,9 +30,9 @@ pub fn unary<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         }
         Opcode::Convert => match step.operand_shape(0).as_array() {
             Some(shape) if shape.dtype.is_float() => ct.convert(shape.dtype),
-            _ => return Vjp::Zero,
+            _ => return Vjp::NoGradient,
         },
-        _ => return Vjp::None("it is not an operation on one array"),
+        _ => return Vjp::Unsupported("it is not an operation on one array"),
     };
     Vjp::Rule(vec![Some(part)])
 }
@@ -68,7 +68,7 @@ pub fn binary<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         }
         // x rem y = x - trunc(x / y) y, and x - (x rem y) is that multiple of y.
         Opcode::Remainder => both(&|| ct, &|| -(ct * ((x() - step.result()) / y()))),
-        _ => Vjp::None("it is not an operation on two arrays"),
+        _ => Vjp::Unsupported("it is not an operation on two arrays"),
     }
 }
 

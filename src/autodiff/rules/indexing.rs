@@ -13,7 +13,7 @@ pub fn dynamic_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 
 /// The cotangent of what was replaced goes to the update, the rest to the operand.
 pub fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Some(update) = step.operand_shape(1).as_array().cloned() else { return Vjp::None(MISMATCH) };
+    let Some(update) = step.operand_shape(1).as_array().cloned() else { return Vjp::Unsupported(MISMATCH) };
     let starts = starts(step, 2);
     let rest = step.when_wanted(0, || {
         let hole = step.builder().full(update.clone(), 0.0);
@@ -26,7 +26,7 @@ pub fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 /// Slices taken several times gather the sum of their cotangents. Indices are taken to be in range: past the end, XLA's
 /// gather moves a slice inside, but its scatter drops the update.
 pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Gather(dims) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Gather(dims) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let GatherDims { offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim, slice_sizes: _ } =
         dims.clone();
     let dims = ScatterDims {
@@ -41,14 +41,14 @@ pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 
 /// For sums only: the operand passes its cotangent on, each update takes that of the window it was added to.
 pub fn scatter<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Scatter { dims, to_apply } = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Scatter { dims, to_apply } = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let combine = step.builder().module().get(*to_apply);
-    if combine.fold_opcode() != Some(Opcode::Add) {
-        return Vjp::None("only sums have a rule");
+    if combine.reducer_opcode() != Some(Opcode::Add) {
+        return Vjp::Unsupported("only sums have a rule");
     }
     let (Some(x), Some(updates)) = (step.operand_shape(0).as_array(), step.operand_shape(2).as_array())
     else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(MISMATCH);
     };
     let ScatterDims {
         update_window_dims,

@@ -6,7 +6,7 @@ use crate::{
 
 /// Repeated elements gather the sum of their copies' cotangents.
 pub fn broadcast<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Dims(mapping) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Dims(mapping) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let rank = step.cotangent.dims().len();
     let added: Vec<usize> = (0..rank).filter(|dim| !mapping.contains(dim)).collect();
     one(step.cotangent.sum(&added))
@@ -17,20 +17,20 @@ pub fn reshape<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 pub fn transpose<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Dims(permutation) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Dims(permutation) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let mut inverse = vec![0; permutation.len()];
     permutation.iter().enumerate().for_each(|(i, &dim)| inverse[dim] = i);
     one(step.cotangent.transpose(&inverse))
 }
 
 pub fn reverse<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     one(step.cotangent.reverse(dims))
 }
 
 /// Each part gets its own stretch of the cotangent.
 pub fn concatenate<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let whole = step.cotangent.dims();
     let mut start = 0;
     let parts = (0..step.instr.operands.len()).map(|index| {
@@ -46,7 +46,7 @@ pub fn concatenate<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 
 /// Elements that were left out get zeros.
 pub fn slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Slice(ranges) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Slice(ranges) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let taken = step.cotangent.array();
     if taken.elements() == 0 {
         return one(zeros(step.builder(), step.operand_shape(0)));
@@ -65,7 +65,7 @@ pub fn slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 
 /// The operand gets the cotangents of its own places, the padding value the sum of all others.
 pub fn pad<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Pad(edges) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Pad(edges) = &step.instr.attrs else { return Vjp::Unsupported(MISMATCH) };
     let ct = step.cotangent;
     let own = || {
         let cut: Vec<PadDim> =

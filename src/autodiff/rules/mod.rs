@@ -14,15 +14,15 @@ pub(super) enum Vjp<'b> {
     /// One cotangent per operand; `None` where the operand has none or nobody wants it.
     Rule(Vec<Option<Value<'b>>>),
     /// Piecewise constant: nothing flows back.
-    Zero,
+    NoGradient,
     /// There is no rule, for this reason.
-    None(&'static str),
+    Unsupported(&'static str),
 }
 
 /// What no verified module holds.
 const MISMATCH: &str = "its attributes are not of its opcode";
 
-pub(super) fn pull_back<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
+pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
     Ok(match step.instr.opcode {
         Opcode::Abs
         | Opcode::Cosine
@@ -83,10 +83,10 @@ pub(super) fn pull_back<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffErro
         | Opcode::Xor
         | Opcode::ShiftLeft
         | Opcode::ShiftRightLogical
-        | Opcode::Compare => Vjp::Zero,
+        | Opcode::Compare => Vjp::NoGradient,
 
-        Opcode::BitcastConvert => Vjp::None("the bits of a number have no derivative"),
-        Opcode::While => Vjp::None("loops are differentiated by whoever writes them"),
-        Opcode::CustomCall => Vjp::None("its derivative is not known"),
+        Opcode::BitcastConvert => Vjp::Unsupported("the bits of a number have no derivative"),
+        Opcode::While => Vjp::Unsupported("loops are differentiated by whoever writes them"),
+        Opcode::CustomCall => Vjp::Unsupported("its derivative is not known"),
     })
 }

@@ -12,7 +12,7 @@ use super::{
     wire,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, Memory, Shape, nearest},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape, nearest},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, Form, GatherDims, Instr, InstrId, Module,
         Opcode, PadDim, ScatterDims, SideEffect, SliceDim, memory::take_host_parameters,
@@ -77,7 +77,7 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
     let mut frontend_attributes = proto.frontend_attributes.unwrap_or_default().map;
     let mut host_parameters = take_host_parameters(&mut frontend_attributes).map_err(place)?;
     let is_host = |shape: &ShapeProto| {
-        shape.layout.as_ref().is_some_and(|layout| layout.memory_space == Memory::Host.space())
+        shape.layout.as_ref().is_some_and(|layout| layout.memory_space == MemorySpace::Host.space())
     };
     let shapes = proto.host_program_shape.unwrap_or_default().parameters;
     host_parameters.extend((0..).zip(&shapes).filter(|(_, shape)| is_host(shape)).map(|(number, _)| number));
@@ -254,10 +254,10 @@ fn no_batching(dims: &[i64]) -> Result<(), String> {
 }
 
 /// More dimensions than any array has; keeps hostile bytes from costing quadratic time.
-const MOST_DIMS: usize = 64;
+const MAX_DIMS: usize = 64;
 
 /// Tuples inside tuples, as in text.
-const MOST_NESTING: usize = 32;
+const MAX_NESTING: usize = 32;
 
 fn shape(proto: Option<&ShapeProto>) -> Result<Shape, String> {
     nested_shape(proto.ok_or("expected a shape, found none")?, 0)
@@ -267,8 +267,8 @@ fn nested_shape(proto: &ShapeProto, depth: usize) -> Result<Shape, String> {
     if proto.element_type != TUPLE {
         return array_shape(proto).map(Shape::Array);
     }
-    if depth == MOST_NESTING {
-        return Err(format!("expected at most {MOST_NESTING} tuples in each other"));
+    if depth == MAX_NESTING {
+        return Err(format!("expected at most {MAX_NESTING} tuples in each other"));
     }
     let elements = proto.tuple_shapes.iter().map(|element| nested_shape(element, depth + 1));
     elements.collect::<Result<_, _>>().map(Shape::Tuple)
@@ -278,8 +278,8 @@ fn array_shape(proto: &ShapeProto) -> Result<ArrayShape, String> {
     let ShapeProto { element_type, dimensions, tuple_shapes: _, layout, is_dynamic_dimension } = proto;
     let dtype = DType::ALL.iter().copied().find(|dtype| dtype.xla_number() == *element_type);
     let dtype = dtype.ok_or_else(|| format!("unknown element type: {element_type}"))?;
-    if dimensions.len() > MOST_DIMS {
-        return Err(format!("expected at most {MOST_DIMS} dimensions, found {}", dimensions.len()));
+    if dimensions.len() > MAX_DIMS {
+        return Err(format!("expected at most {MAX_DIMS} dimensions, found {}", dimensions.len()));
     }
     if is_dynamic_dimension.contains(&true) {
         return Err("only sizes known when the module is built are supported".into());

@@ -13,7 +13,7 @@ use super::{
     sharding::sharding_proto,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, Memory, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
         ScatterDims, SideEffect, SliceDim, Verified,
@@ -39,7 +39,7 @@ pub fn encode(module: &Verified) -> Vec<u8> {
     let mut host_shape = program_shape(entry);
     for &number in host_parameters {
         let layout = host_shape.parameters.get_mut(number).and_then(|shape| shape.layout.as_mut());
-        layout.into_iter().for_each(|layout| layout.memory_space = Memory::Host.space());
+        layout.into_iter().for_each(|layout| layout.memory_space = MemorySpace::Host.space());
     }
     HloModuleProto {
         name: name.clone(),
@@ -106,7 +106,8 @@ fn instr_proto(
     first_id: usize,
     names: &mut HashSet<String>,
 ) -> HloInstructionProto {
-    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } = instr;
+    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, logical_shardings: _ } =
+        instr;
     let mut name = name.clone();
     while !names.insert(name.clone()) {
         name = format!("{name}.{id}");

@@ -9,7 +9,7 @@ use super::{
     ProtoError,
     messages::{HloComputationProto, HloModuleProto, ShapeProto, TUPLE},
 };
-use crate::base::Memory;
+use crate::base::MemorySpace;
 
 /// A value that an instruction of a compiled module writes into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn bytes_of(shape: &ShapeProto) -> u64 {
     if shape.element_type == TUPLE {
         return shape.tuple_shapes.iter().map(bytes_of).fold(0, u64::saturating_add);
     }
-    if shape.layout.as_ref().is_some_and(|layout| layout.memory_space == Memory::Host.space()) {
+    if shape.layout.as_ref().is_some_and(|layout| layout.memory_space == MemorySpace::Host.space()) {
         return 0;
     }
     let elements = shape.dimensions.iter().map(|&size| u64::try_from(size).unwrap_or(0));

@@ -35,9 +35,9 @@ fn each(
     mut found: impl FnMut(&[u8]) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
     while message.has_remaining() {
-        let (tag, wire_type) = encoding::decode_key(&mut message)?;
-        if (tag, wire_type) != (field, WireType::LengthDelimited) {
-            encoding::skip_field(wire_type, tag, &mut message, DecodeContext::default())?;
+        let (logical, wire_type) = encoding::decode_key(&mut message)?;
+        if (logical, wire_type) != (field, WireType::LengthDelimited) {
+            encoding::skip_field(wire_type, logical, &mut message, DecodeContext::default())?;
             continue;
         }
         let length = encoding::decode_varint(&mut message)?;

@@ -5,7 +5,7 @@ use super::{
     value::read_element,
     word::{dict_length, row_major, unescape},
 };
-use crate::base::{ArrayShape, DType, Finding, Literal, Memory, Place, Shape, nearest};
+use crate::base::{ArrayShape, DType, Diagnostic, Literal, Location, MemorySpace, Shape, nearest};
 
 /// Something wrong at a place of the text.
 #[derive(Debug)]
@@ -36,17 +36,17 @@ impl Mistake {
         Self { hint: name.map(|name| format!("did you mean `{name}`?")), ..self }
     }
 
-    pub fn finding(self, file: &str) -> Finding {
+    pub fn diagnostic(self, file: &str) -> Diagnostic {
         let Self { at, item, message, hint } = self;
-        let place = Place { file: file.to_owned(), line: Some(at.line), item };
-        Finding { place, message: format!("column {}: {message}", at.column), hint }
+        let place = Location { file: file.to_owned(), line: Some(at.line), item };
+        Diagnostic { place, message: format!("column {}: {message}", at.column), hint }
     }
 }
 
 /// More dimensions than any array has; keeps hostile text from costing quadratic time.
-const MOST_DIMS: usize = 64;
+const MAX_DIMS: usize = 64;
 /// Tuples inside tuples.
-const MOST_NESTING: usize = 32;
+const MAX_NESTING: usize = 32;
 
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -252,21 +252,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// A shape in the layout of the entry, where an array may lie on the host: the memory.
-    pub fn memory(&mut self) -> Result<Memory, Mistake> {
+    pub fn memory(&mut self) -> Result<MemorySpace, Mistake> {
         match self.kind() {
-            Kind::Mark('(') => self.shape().map(|_| Memory::Device),
-            _ => self.array_shape(Memory::ALL).map(|(_, memory)| memory),
+            Kind::Mark('(') => self.shape().map(|_| MemorySpace::Device),
+            _ => self.array_shape(MemorySpace::ALL).map(|(_, memory)| memory),
         }
     }
 
     fn nested_shape(&mut self, depth: usize) -> Result<Shape, Mistake> {
         if self.kind() != Kind::Mark('(') {
-            return self.array_shape(&[Memory::Device]).map(|(array, _)| Shape::Array(array));
+            return self.array_shape(&[MemorySpace::Device]).map(|(array, _)| Shape::Array(array));
         }
-        if depth == MOST_NESTING {
+        if depth == MAX_NESTING {
             return Err(Mistake::new(
                 self.at(),
-                format!("expected at most {MOST_NESTING} tuples in each other"),
+                format!("expected at most {MAX_NESTING} tuples in each other"),
             ));
         }
         let mut elements = Vec::new();
@@ -278,7 +278,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An array that lies in one of `memories`, and which one that is.
-    fn array_shape(&mut self, memories: &[Memory]) -> Result<(ArrayShape, Memory), Mistake> {
+    fn array_shape(&mut self, memories: &[MemorySpace]) -> Result<(ArrayShape, MemorySpace), Mistake> {
         let at = self.at();
         let word = self.name("a shape")?;
         let dtype = word.parse::<DType>().map_err(|unknown| {
@@ -292,8 +292,8 @@ impl<'a> Cursor<'a> {
                     "only sizes known when the module is built are supported",
                 ));
             }
-            if dims.len() == MOST_DIMS {
-                return Err(Mistake::new(cursor.at(), format!("expected at most {MOST_DIMS} dimensions")));
+            if dims.len() == MAX_DIMS {
+                return Err(Mistake::new(cursor.at(), format!("expected at most {MAX_DIMS} dimensions")));
             }
             dims.push(cursor.int()?);
             Ok(())
@@ -303,11 +303,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// A layout, if one stands here: not a brace that opens the body of a computation.
-    fn layout(&mut self, rank: usize, memories: &[Memory]) -> Result<Memory, Mistake> {
+    fn layout(&mut self, rank: usize, memories: &[MemorySpace]) -> Result<MemorySpace, Mistake> {
         let inner = self.text.get(self.token.end..).unwrap_or_default();
         let opens_layout = inner.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '}'));
         if self.kind() != Kind::Mark('{') || !opens_layout {
-            return Ok(Memory::Device);
+            return Ok(MemorySpace::Device);
         }
         let at = self.at();
         let layout = self.skip_group()?;

@@ -10,7 +10,7 @@ use super::{
     resolve::{Located, Parsed, ParsedComputation, resolve},
 };
 use crate::{
-    base::{Findings, Memory, Shape, nearest},
+    base::{Diagnostics, MemorySpace, Shape, nearest},
     hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, memory},
 };
 
@@ -23,7 +23,7 @@ use crate::{
 ///
 /// # Errors
 /// All mistakes of the grammar; if there are none, all of names and calls; if there are none, all of shapes.
-pub fn parse(source: &str, file: &str) -> Result<Module, Findings> {
+pub fn parse(source: &str, file: &str) -> Result<Module, Diagnostics> {
     parse_located(source, file).map(|located| located.module)
 }
 
@@ -31,13 +31,13 @@ pub fn parse(source: &str, file: &str) -> Result<Module, Findings> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_located(source: &str, file: &str) -> Result<Located, Findings> {
+pub fn parse_located(source: &str, file: &str) -> Result<Located, Diagnostics> {
     let mut parser = Parser { cursor: Cursor::new(source), parsed: Parsed::default(), mistakes: Vec::new() };
     parser.module();
     let Parser { parsed, mistakes, .. } = parser;
     if mistakes.is_empty() { resolve(parsed) } else { Err(mistakes) }.map_err(|mut mistakes| {
         mistakes.sort_by_key(|mistake| mistake.at);
-        Findings(mistakes.into_iter().map(|mistake| mistake.finding(file)).collect())
+        Diagnostics(mistakes.into_iter().map(|mistake| mistake.diagnostic(file)).collect())
     })
 }
 
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         self.cursor.expect('>')?;
         self.cursor.shape()?;
         self.cursor.expect('}')?;
-        let host = memories.into_iter().enumerate().filter(|&(_, memory)| memory == Memory::Host);
+        let host = memories.into_iter().enumerate().filter(|&(_, memory)| memory == MemorySpace::Host);
         Ok(host.map(|(number, _)| number).collect())
     }
 

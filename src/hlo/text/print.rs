@@ -8,7 +8,7 @@ use super::{
     word::{Name, Quoted, dict_length, row_major},
 };
 use crate::{
-    base::{Memory, Shape},
+    base::{MemorySpace, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
         ScatterDims, SideEffect, SliceDim, Verified,
@@ -44,7 +44,7 @@ impl Display for ModuleText<'_> {
             let shapes = entry.parameter_shapes().into_iter().enumerate();
             let parameters = shapes.map(|(number, shape)| laid_out(shape, self.0.parameter_memory(number)));
             let parameters = parameters.collect::<Vec<_>>().join(", ");
-            let result = laid_out(entry.result(), Memory::Device);
+            let result = laid_out(entry.result(), MemorySpace::Device);
             write!(f, ", entry_computation_layout={{({parameters})->{result}}}")?;
         }
         write!(f, "{}", FrontendAttributes(&self.0.written_attributes()))?;
@@ -71,8 +71,16 @@ struct InstrText<'a> {
 
 impl Display for InstrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } =
-            self.instr;
+        let Instr {
+            name,
+            opcode,
+            shape,
+            operands,
+            attrs,
+            sharding,
+            frontend_attributes,
+            logical_shardings: _,
+        } = self.instr;
         write!(f, "{} = {shape} {opcode}(", Name(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,
@@ -199,7 +207,7 @@ impl InstrText<'_> {
 }
 
 /// A shape with its layout, as it stands in that of the entry.
-fn laid_out(shape: &Shape, memory: Memory) -> String {
+fn laid_out(shape: &Shape, memory: MemorySpace) -> String {
     match shape {
         Shape::Array(array) => {
             let layout = row_major(array.rank(), memory);

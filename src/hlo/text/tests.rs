@@ -10,13 +10,13 @@ use crate::hlo::{
 /// Reads a module with these lines as its entry.
 fn read(body: &str) -> Result<String, String> {
     let source = format!("HloModule m\n\nENTRY main {{\n{body}}}\n");
-    parse(&source, "t.hlo").map(|module| print_module(&module)).map_err(|findings| findings.to_string())
+    parse(&source, "t.hlo").map(|module| print_module(&module)).map_err(|diagnostics| diagnostics.to_string())
 }
 
 /// The text as XLA prints it, but for layouts, prints as it was read.
 fn check_text(source: &str) {
-    let module = parse(source, "t.hlo").unwrap_or_else(|findings| panic!("{findings}"));
-    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = parse(source, "t.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     assert_eq!(print(&module), source);
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::Memory;
+use crate::base::MemorySpace;
 
 /// Whether `text` can name an instruction, a computation or a module. XLA refuses its element types as names,
 /// those that hloom lacks too.
@@ -119,7 +119,7 @@ fn number(rest: &mut &[u8], first: u32, radix: u32, most: usize) -> Result<u8, S
 }
 
 /// The layout of a row-major array, such as `{1,0}` or, on the host, `{1,0:S(5)}`.
-pub(super) fn row_major(rank: usize, memory: Memory) -> String {
+pub(super) fn row_major(rank: usize, memory: MemorySpace) -> String {
     let order: Vec<String> = (0..rank).rev().map(|dim| dim.to_string()).collect();
     let space = match memory.space() {
         0 => String::new(),

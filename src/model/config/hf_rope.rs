@@ -158,12 +158,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::base::Findings;
+    use crate::base::Diagnostics;
 
     fn read_text(config: &Value) -> Result<Rope, String> {
-        let mut findings = Findings::default();
-        let rope = read(&mut Fields::new("c.json", config.as_object().unwrap(), &mut findings));
-        findings.into_result(()).map_err(|findings| findings.to_string())?;
+        let mut diagnostics = Diagnostics::default();
+        let rope = read(&mut Fields::new("c.json", config.as_object().unwrap(), &mut diagnostics));
+        diagnostics.into_result(()).map_err(|diagnostics| diagnostics.to_string())?;
         Ok(rope.unwrap())
     }
 

@@ -1,4 +1,4 @@
-//! The pieces of a Llama, each a template and the holes it needs.
+//! The pieces of a Llama, each a template and its arguments.
 
 mod attention;
 mod embed;
@@ -18,26 +18,26 @@ pub use rope::{RopeTable, rope, rope_table};
 
 use super::Config;
 use crate::{
-    base::{DType, Dim, Tag},
-    templates::Loom,
+    base::{DType, Dim, LogicalSharding},
+    templates::Instantiator,
 };
 
 /// How a value of every token lies on a mesh: `[batch, seq, features...]`.
-pub fn per_token(features: &[(Dim, usize)]) -> Tag {
+pub fn per_token(features: &[(Dim, usize)]) -> LogicalSharding {
     let features = features.iter().map(|&(dim, _)| dim);
-    Tag::compute([Dim::Batch, Dim::Seq].into_iter().chain(features).collect::<Vec<_>>())
+    LogicalSharding::compute([Dim::Batch, Dim::Seq].into_iter().chain(features).collect::<Vec<_>>())
 }
 
 /// How the residual stream lies on a mesh: `[batch, seq, embed]`.
-pub fn residual() -> Tag {
-    Tag::compute([Dim::Batch, Dim::Seq, Dim::Embed])
+pub fn residual() -> LogicalSharding {
+    LogicalSharding::compute([Dim::Batch, Dim::Seq, Dim::Embed])
 }
 
 /// What every piece needs to know of the step it is part of.
 #[derive(Clone, Copy)]
 pub struct Scope<'m> {
     /// Where templates come from and go to.
-    pub loom: &'m Loom<'m>,
+    pub templates: &'m Instantiator<'m>,
     /// The model.
     pub config: &'m Config,
     /// The element type of weights and activations.

@@ -2,7 +2,7 @@ use super::Scope;
 use crate::{
     base::Literal,
     hlo::{Builder, Value},
-    templates::{TemplateError, holes},
+    templates::{TemplateError, template_args},
 };
 
 /// The phases of every position, `f32[seq, 2, head_dim / 2]` each.
@@ -19,12 +19,12 @@ pub struct RopeTable<'b> {
 /// # Errors
 /// If the template is not right.
 pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable<'b>, TemplateError> {
-    let &Scope { loom, config, seq, .. } = scope;
+    let &Scope { templates, config, seq, .. } = scope;
     let frequencies: Vec<f32> =
         config.rope.inverse_frequencies(config.head_dim).into_iter().map(|f| f as f32).collect();
     let half = frequencies.len();
     let frequency = b.constant(Literal::f32s([half], &frequencies)).named("frequency");
-    let table = loom.call(b, "rope_table", holes! { seq, half }, &[frequency])?;
+    let table = templates.call(b, "rope_table", template_args! { seq, half }, &[frequency])?;
     Ok(RopeTable { cos: table.get(0), sin: table.get(1) })
 }
 
@@ -38,7 +38,7 @@ pub fn rope<'b>(
     table: RopeTable<'b>,
     heads: usize,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
-    let holes = holes! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
-    loom.call(x.builder(), "rope", holes, &[x, table.cos, table.sin])
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let args = template_args! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
+    templates.call(x.builder(), "rope", args, &[x, table.cos, table.sin])
 }

@@ -8,8 +8,8 @@ use zip::ZipArchive;
 use super::{Progress, StoreError, Wheel};
 
 /// More than any wheel of the table unpacks to; beyond it something is wrong.
-const MOST_BYTES: u64 = 4 << 30;
-const MOST_FILES: usize = 20_000;
+const MAX_BYTES: u64 = 4 << 30;
+const MAX_FILES: usize = 20_000;
 const CHUNK: usize = 1 << 20;
 
 /// Unpacks a wheel into `folder`, through to the disk, and returns how many bytes that is. Nothing is written
@@ -23,8 +23,8 @@ pub(super) fn unpack(
     let bad = |reason: String| StoreError::Wheel { requirement: wheel.requirement(), reason };
     let file = File::open(path).map_err(|error| StoreError::io(path, error))?;
     let mut archive = ZipArchive::new(file).map_err(|error| bad(error.to_string()))?;
-    if archive.len() > MOST_FILES {
-        return Err(bad(format!("expected at most {MOST_FILES} files, found {}", archive.len())));
+    if archive.len() > MAX_FILES {
+        return Err(bad(format!("expected at most {MAX_FILES} files, found {}", archive.len())));
     }
     let what = format!("unpacking {} {}", wheel.name, wheel.version);
     let announced = archive.decompressed_size().and_then(|bytes| u64::try_from(bytes).ok());
@@ -53,8 +53,8 @@ pub(super) fn unpack(
                 break;
             }
             total += read as u64;
-            if total > MOST_BYTES {
-                return Err(bad(format!("it unpacks to more than {MOST_BYTES} bytes")));
+            if total > MAX_BYTES {
+                return Err(bad(format!("it unpacks to more than {MAX_BYTES} bytes")));
             }
             output.write_all(&chunk[..read]).map_err(|error| StoreError::io(&target, error))?;
             progress.report(&what, total, announced);

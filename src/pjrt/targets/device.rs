@@ -9,7 +9,7 @@ use super::{
     shape,
 };
 use crate::{
-    base::{Findings, read_text},
+    base::{Diagnostics, read_text},
     pjrt::{NamedValue, OptionValue, PjrtError, Plugin, Topology},
 };
 
@@ -72,16 +72,16 @@ impl DeviceSpec {
 
     /// Reads the text of a device file; `file` is what problems call it.
     pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Self, DeviceError> {
-        let mut findings = Findings::default();
-        let table = read::parse(file, text, &mut findings);
-        let mut top = Section::top(file, text, &table, &mut findings);
+        let mut diagnostics = Diagnostics::default();
+        let table = read::parse(file, text, &mut diagnostics);
+        let mut top = Section::top(file, text, &table, &mut diagnostics);
         let spec = Self::read(name, &mut top);
         top.finish();
         // Tables are read one after the other, with what they lack at their ends.
-        findings.0.sort_by_key(|finding| finding.place.line.unwrap_or(usize::MAX));
+        diagnostics.0.sort_by_key(|diagnostic| diagnostic.place.line.unwrap_or(usize::MAX));
         match spec {
-            Some(spec) if findings.0.is_empty() => Ok(spec),
-            _ => Err(DeviceError::Wrong(findings)),
+            Some(spec) if diagnostics.0.is_empty() => Ok(spec),
+            _ => Err(DeviceError::Wrong(diagnostics)),
         }
     }
 

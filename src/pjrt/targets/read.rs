@@ -10,7 +10,7 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-use crate::base::{Finding, Findings, Place, nearest};
+use crate::base::{Diagnostic, Diagnostics, Location, nearest};
 
 /// Why a device file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -25,15 +25,15 @@ pub enum DeviceError {
     },
     /// It says what cannot be.
     #[error("{0}")]
-    Wrong(Findings),
+    Wrong(Diagnostics),
 }
 
 /// The table of a file's top.
-pub(super) fn parse<'i>(file: &str, text: &'i str, findings: &mut Findings) -> DeTable<'i> {
+pub(super) fn parse<'i>(file: &str, text: &'i str, diagnostics: &mut Diagnostics) -> DeTable<'i> {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let place = line(file, text, error.span().unwrap_or_default());
-        findings.push(Finding::new(place, error.message().trim_end()));
+        diagnostics.push(Diagnostic::new(place, error.message().trim_end()));
     }
     table.into_inner()
 }
@@ -42,15 +42,20 @@ pub(super) fn parse<'i>(file: &str, text: &'i str, findings: &mut Findings) -> D
 pub(super) struct Section<'a, 'i> {
     file: &'a str,
     text: &'a str,
-    place: Place,
+    place: Location,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
-    findings: &'a mut Findings,
+    diagnostics: &'a mut Diagnostics,
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(file: &'a str, text: &'a str, table: &'a DeTable<'i>, findings: &'a mut Findings) -> Self {
-        Self { file, text, place: Place::file(file), table, known: vec![], findings }
+    pub fn top(
+        file: &'a str,
+        text: &'a str,
+        table: &'a DeTable<'i>,
+        diagnostics: &'a mut Diagnostics,
+    ) -> Self {
+        Self { file, text, place: Location::file(file), table, known: vec![], diagnostics }
     }
 
     /// Reads the table `name` inside this one, if it is there.
@@ -66,7 +71,8 @@ impl<'a, 'i> Section<'a, 'i> {
         };
         let place = self.place_of(value.span()).at(name);
         let (file, text) = (self.file, self.text);
-        let mut section = Section { file, text, place, table, known: vec![], findings: &mut *self.findings };
+        let mut section =
+            Section { file, text, place, table, known: vec![], diagnostics: &mut *self.diagnostics };
         let read = read(&mut section);
         section.finish();
         read
@@ -95,7 +101,7 @@ impl<'a, 'i> Section<'a, 'i> {
             return self.optional(key, expected);
         }
         self.known.push(key);
-        self.complain(self.place.clone(), format!("`{key}` is missing: expected {expected}"));
+        self.report(self.place.clone(), format!("`{key}` is missing: expected {expected}"));
         None
     }
 
@@ -158,13 +164,14 @@ impl<'a, 'i> Section<'a, 'i> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known here: {}", self.known.join(", ")),
             };
-            let finding = Finding::new(self.place_of(key.span()), format!("no such table or key: {name}"));
-            self.findings.push(finding.with_hint(hint));
+            let diagnostic =
+                Diagnostic::new(self.place_of(key.span()), format!("no such table or key: {name}"));
+            self.diagnostics.push(diagnostic.with_hint(hint));
         }
     }
 
-    fn complain(&mut self, place: Place, message: impl Into<String>) {
-        self.findings.push(Finding::new(place, message));
+    fn report(&mut self, place: Location, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::new(place, message));
     }
 
     /// Whether the table `name`, which must be there, is there.
@@ -172,7 +179,7 @@ impl<'a, 'i> Section<'a, 'i> {
         let has = self.table.contains_key(name);
         if !has {
             self.known.push(name);
-            self.complain(self.place.clone(), format!("a table is missing: expected [{name}]"));
+            self.report(self.place.clone(), format!("a table is missing: expected [{name}]"));
         }
         has
     }
@@ -182,19 +189,19 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table.get(key)
     }
 
-    fn place_of(&self, span: Range<usize>) -> Place {
+    fn place_of(&self, span: Range<usize>) -> Location {
         line(self.file, self.text, span)
     }
 
     fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'i>>, expected: &str) {
         let found = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
         let place = self.place_of(value.span()).at(key);
-        self.complain(place, format!("expected {expected}, found: {found}"));
+        self.report(place, format!("expected {expected}, found: {found}"));
     }
 }
 
 /// The line of `file` where `span` begins.
-fn line(file: &str, text: &str, span: Range<usize>) -> Place {
+fn line(file: &str, text: &str, span: Range<usize>) -> Location {
     let before = text.get(..span.start).unwrap_or_default();
-    Place::line(file, 1 + before.matches('\n').count())
+    Location::line(file, 1 + before.matches('\n').count())
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use super::{DeviceSpec, Hardware, TargetError, TpuInfo};
 
 /// The most devices that a target may have.
-const MOST_DEVICES: usize = 1 << 16;
+const MAX_DEVICES: usize = 1 << 16;
 
 /// How many devices there are and how they stand: `8`, hosts x devices as in `4x8`, or a TPU's topology as in
 /// `2x4`. It is made for one kind of device.
@@ -82,5 +82,5 @@ impl fmt::Display for TargetShape {
 pub(super) fn product(text: &str) -> Option<usize> {
     let size = |size: &str| size.bytes().all(|b| b.is_ascii_digit()).then(|| size.parse().ok()).flatten();
     let sizes = text.split('x').map(|text| size(text).filter(|&size: &usize| size > 0));
-    sizes.reduce(|a, b| a?.checked_mul(b?)).flatten().filter(|&count| count <= MOST_DEVICES)
+    sizes.reduce(|a, b| a?.checked_mul(b?)).flatten().filter(|&count| count <= MAX_DEVICES)
 }

@@ -5,9 +5,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    base::{Memory, hex},
+    base::{MemorySpace, hex},
     pjrt::{CompileOptions, MemoryStats},
-    step::{Method, Packing, Slot, StepProgram},
+    step::{Packing, Slot, StepOptions, StepProgram},
     weights::AdapterConfig,
 };
 
@@ -46,7 +46,7 @@ pub struct Made {
     /// The element type of base weights and activations, as HLO spells it.
     pub dtype: String,
     /// How the step is computed.
-    pub method: Method,
+    pub options: StepOptions,
     /// What is adapted, as PEFT says it.
     pub lora: AdapterConfig,
     /// The optimizer.
@@ -84,7 +84,7 @@ pub struct SlotRecord {
     /// How it lies on the devices, as HLO spells it.
     pub sharding: String,
     /// In which memory of the devices.
-    pub memory: Memory,
+    pub memory: MemorySpace,
 }
 
 /// What a plugin made of the module for one target.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    base::Memory,
+    base::MemorySpace,
     hlo::proto::ComputedValue,
     pjrt::{
         MemoryStats,
@@ -105,7 +105,7 @@ impl MemoryReport {
         };
         for slot in inputs {
             let sum = match slot.role {
-                _ if slot.memory == Memory::Host => &mut report.host_bytes,
+                _ if slot.memory == MemorySpace::Host => &mut report.host_bytes,
                 Role::Base(_) => &mut report.weights,
                 Role::Adapter(_) => &mut report.adapters,
                 Role::Moment1(_) | Role::Moment2(_) | Role::Updates => &mut report.optimizer,
@@ -115,7 +115,7 @@ impl MemoryReport {
                 | Role::SegmentIds
                 | Role::Position
                 | Role::LearningRate
-                | Role::Counted
+                | Role::NumLabelTokens
                 | Role::Loss
                 | Role::GradNorm
                 | Role::Logits
@@ -285,11 +285,11 @@ mod tests {
             dims: vec![(Dim::Vocab, 8), (Dim::Embed, 2)],
             dtype: DType::BF16,
             sharding: Sharding::on_mesh(&[4], &[vec![0], vec![]]),
-            memory: Memory::Device,
+            memory: MemorySpace::Device,
         };
         let updates = Slot { role: Role::Updates, dims: vec![], dtype: DType::S32, ..slot.clone() };
         let updates = Slot { sharding: Sharding::Replicated, ..updates };
-        let on_host = Slot { memory: Memory::Host, ..slot.clone() };
+        let on_host = Slot { memory: MemorySpace::Host, ..slot.clone() };
         let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates, on_host]);
         assert_eq!((report.weights, report.optimizer, report.host_bytes, report.fits), (8, 4, 8, true));
         let report = report.compiled(Platform::Rocm, &stats(), &[]);

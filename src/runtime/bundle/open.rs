@@ -147,7 +147,7 @@ impl Bundle {
         let path = self.folder.join(MODULE);
         let module =
             proto::decode(&self.read(MODULE)?).map_err(|source| BundleError::Module { path, source })?;
-        verify(module).map_err(|findings| self.odd(format!("{MODULE}: {findings}")))
+        verify(module).map_err(|diagnostics| self.odd(format!("{MODULE}: {diagnostics}")))
     }
 
     /// Refuses a manifest that has other sizes of a batch than the module.

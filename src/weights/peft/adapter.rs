@@ -11,7 +11,7 @@ use super::{
     },
     AdapterConfig,
 };
-use crate::base::{DType, Finding, Findings, Literal, Place, output::Pending};
+use crate::base::{DType, Diagnostic, Diagnostics, Literal, Location, output::Pending};
 
 const PICKLED: &str = "adapter_model.bin";
 const TENSORS: &str = "adapter_model.safetensors";
@@ -82,9 +82,9 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
 }
 
 fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(), WeightsError> {
-    let mut findings = Findings::default();
+    let mut diagnostics = Diagnostics::default();
     let mut find = |name: &str, problem: String| {
-        findings.push(Finding::new(Place::file(path.display().to_string()).at(name), problem));
+        diagnostics.push(Diagnostic::new(Location::file(path.display().to_string()).at(name), problem));
     };
     for (name, tensor) in tensors {
         let Some(partner) = partner(name) else {
@@ -111,7 +111,7 @@ fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(),
             find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
         }
     }
-    findings.grouped(&path.display().to_string()).into_result(()).map_err(WeightsError::from)
+    diagnostics.grouped(&path.display().to_string()).into_result(()).map_err(WeightsError::from)
 }
 
 /// The name of the other half; `None` if `name` is not half of an adapter.

@@ -6,16 +6,16 @@
 
 use super::{Scope, scale, seen};
 use crate::{
-    base::{ArrayShape, DType, Dim, Shape, Tag},
-    hlo::{Builder, CompId, Comparison, Turn, Value},
-    templates::{TemplateError, holes},
+    base::{ArrayShape, DType, Dim, LogicalSharding, Shape},
+    hlo::{Builder, CompId, Comparison, Iteration, Value},
+    templates::{TemplateError, template_args},
 };
 
 /// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, where rows hold several sequences, the segments;
 /// and its gradient.
-pub(super) fn weave(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
+pub(super) fn instantiate(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
     let blocks = Blocks::new(scope, block, packed);
-    let module = scope.loom.module();
+    let module = scope.templates.module();
     let forward = module.try_define("attention", |b| blocks.forward(b))?;
     module.set_gradient(forward, module.try_define("attention.grad", |b| blocks.backward(b))?);
     Ok(forward)
@@ -71,12 +71,12 @@ impl<'a> Blocks<'a> {
         let carried = [zero, zero, lowest, nothing, none, o, log_sum_exp];
         let fixed: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
         let last =
-            b.repeat("attention.pairs", self.pairs(), &carried, &fixed, |turn| self.forward_turn(turn))?;
+            b.fori_loop("attention.pairs", self.pairs(), &carried, &fixed, |turn| self.forward_turn(turn))?;
         Ok(b.tuple(&[self.leave_queries(last[5]), self.leave_queries(last[6])]))
     }
 
-    fn forward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
-        let Turn { b, carried, fixed, .. } = turn;
+    fn forward_turn<'t>(&self, turn: Iteration<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
+        let Iteration { b, carried, fixed, .. } = turn;
         let pair = self.pair(b, &carried);
         let [largest, total, mixed] = [carried[2], carried[3], carried[4]];
         let anew = |value: Value<'t>, start: f64| {
@@ -120,19 +120,19 @@ impl<'a> Blocks<'a> {
         let none = b.full(self.features(DType::F32, self.block), 0.0);
         let dq = b.full(self.features(t, self.padded()), 0.0);
         let per_key = [batch, self.kv_heads, self.padded(), self.head_dim];
-        let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).tagged(keys());
+        let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).with_logical_sharding(keys());
         let carried = [zero, zero, none, dq, dk, dk];
         let fixed = [q, k, v, d_o, log_sum_exp, delta];
         let fixed: Vec<Value<'b>> = fixed.into_iter().chain(segments).collect();
-        let last = b.repeat("attention.grad.pairs", self.pairs(), &carried, &fixed, |turn| {
+        let last = b.fori_loop("attention.grad.pairs", self.pairs(), &carried, &fixed, |turn| {
             self.backward_turn(turn)
         })?;
         let [dk, dv] = [last[4], last[5]].map(|gradient| self.leave_keys(gradient.convert(t)));
         Ok(b.tuple(&[self.leave_queries(last[3]), dk, dv]))
     }
 
-    fn backward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
-        let Turn { b, carried, fixed, .. } = turn;
+    fn backward_turn<'t>(&self, turn: Iteration<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
+        let Iteration { b, carried, fixed, .. } = turn;
         let pair = self.pair(b, &carried);
         let arguments = [
             self.take(fixed[0], pair.query),
@@ -184,7 +184,7 @@ impl<'a> Blocks<'a> {
 
     /// From `[batch, seq, kv_heads, head_dim]` to `[batch, kv_heads, seq, head_dim]`, filled up too.
     fn enter_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
-        self.fill_up(swap(value), 2).tagged(keys())
+        self.fill_up(swap(value), 2).with_logical_sharding(keys())
     }
 
     fn leave_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
@@ -195,13 +195,13 @@ impl<'a> Blocks<'a> {
     fn fill_up<'b>(&self, value: Value<'b>, dim: usize) -> Value<'b> {
         let mut dims = value.dims();
         dims[dim] = self.padded();
-        value.filled_to(&dims, 0.0)
+        value.pad_to(&dims, 0.0)
     }
 
     fn cut<'b>(&self, value: Value<'b>) -> Value<'b> {
         let mut dims = value.dims();
         dims[2] = self.scope.seq;
-        value.cut_to(&dims)
+        value.truncate_to(&dims)
     }
 
     fn pair<'t>(&self, b: &'t Builder<'t>, carried: &[Value<'t>]) -> Pair<'t> {
@@ -215,15 +215,16 @@ impl<'a> Blocks<'a> {
 
     /// The block of `[batch, kv_heads, seq, ...]` that begins at `first`.
     fn take<'t>(&self, whole: Value<'t>, first: Value<'t>) -> Value<'t> {
-        whole.window(2, first, self.block)
+        whole.dynamic_slice_in_dim(2, first, self.block)
     }
 
     fn put<'t>(&self, whole: Value<'t>, first: Value<'t>, part: Value<'t>) -> Value<'t> {
-        whole.with_window(2, first, part)
+        whole.dynamic_update_slice_in_dim(2, first, part)
     }
 
     fn seen<'t>(&self, pair: &Pair<'t>, segments: Option<Value<'t>>) -> Result<Value<'t>, TemplateError> {
-        let of_block = |segments: Value<'t>, first: Value<'t>| segments.window(1, first, self.block);
+        let of_block =
+            |segments: Value<'t>, first: Value<'t>| segments.dynamic_slice_in_dim(1, first, self.block);
         let segments =
             segments.map(|segments| [of_block(segments, pair.query), of_block(segments, pair.key)]);
         seen(self.scope, self.block, [pair.query, pair.key], segments)
@@ -252,15 +253,15 @@ impl<'a> Blocks<'a> {
         arguments: &[Value<'t>],
     ) -> Result<Value<'t>, TemplateError> {
         let &Self { scope, block, kv_heads, group, head_dim, .. } = self;
-        let &Scope { loom, t, batch, .. } = scope;
-        let holes = holes! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
-        loom.call(b, name, holes, arguments)
+        let &Scope { templates, t, batch, .. } = scope;
+        let args = template_args! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
+        templates.call(b, name, args, arguments)
     }
 }
 
 /// How keys and values lie, `[batch, kv_heads, seq, head_dim]`.
-fn keys() -> Tag {
-    Tag::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
+fn keys() -> LogicalSharding {
+    LogicalSharding::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
 }
 
 /// With the dimensions one and two changing places.

@@ -7,7 +7,7 @@ use crate::{
     base::{DType, Dim},
     hlo::{Builder, Value},
     model::{Linear, params::features},
-    templates::{KERNELS, TemplateError, holes},
+    templates::{KERNELS, TemplateError, template_args},
 };
 
 /// How attention is computed. The result is the same, up to rounding.
@@ -47,34 +47,34 @@ pub fn attention<'b>(
     table: RopeTable<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, attention } = scope;
+    let &Scope { templates, config, t, batch, seq, attention } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
     let b = q.builder();
     let per_head = |linear| per_token(&features(linear, config).output);
 
-    let q = rope(scope, q, table, heads)?.tagged(per_head(Linear::Query));
-    let k = rope(scope, k, table, kv_heads)?.tagged(per_head(Linear::Key));
+    let q = rope(scope, q, table, heads)?.with_logical_sharding(per_head(Linear::Query));
+    let k = rope(scope, k, table, kv_heads)?.with_logical_sharding(per_head(Linear::Key));
     let arguments: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
     let kernel = KERNELS[usize::from(segments.is_some())];
-    if loom.has(KERNELS[0]) && !loom.has(kernel) {
+    if templates.has(KERNELS[0]) && !templates.has(kernel) {
         return Err(TemplateError::NotPacked);
     }
-    let both = if loom.has(kernel) {
-        let holes = holes! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
-        loom.call(b, kernel, holes, &arguments)?
+    let both = if templates.has(kernel) {
+        let args = template_args! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
+        templates.call(b, kernel, args, &arguments)?
     } else {
         match attention {
             Attention::Dense => return dense(scope, q, k, v, segments),
             Attention::Blocks(block) => {
-                b.call(blocks::weave(scope, block, segments.is_some())?, &arguments).named("attention")
+                b.call(blocks::instantiate(scope, block, segments.is_some())?, &arguments).named("attention")
             }
         }
     };
     // Nothing reads it but the gradient, which wants to know how it lies.
-    both.get(1).named("log_sum_exp").tagged(per_token(&[(Dim::Heads, heads)]));
-    Ok(both.get(0).tagged(per_head(Linear::Query)))
+    both.get(1).named("log_sum_exp").with_logical_sharding(per_token(&[(Dim::Heads, heads)]));
+    Ok(both.get(0).with_logical_sharding(per_head(Linear::Query)))
 }
 
 fn dense<'b>(
@@ -84,7 +84,7 @@ fn dense<'b>(
     v: Value<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
@@ -92,9 +92,9 @@ fn dense<'b>(
     let q = q.reshape(&[batch, seq, kv_heads, group, head_dim]);
     let first = b.scalar(DType::S32, 0.0);
     let seen = seen(scope, seq, [first, first], segments.map(|segments| [segments, segments]))?;
-    let holes = holes! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
-    let weights = loom.call(b, "attention_weights", holes, &[q, k, seen])?;
-    let mixed = loom.call(b, "attention_mix", holes, &[weights, v])?;
+    let args = template_args! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
+    let weights = templates.call(b, "attention_weights", args, &[q, k, seen])?;
+    let mixed = templates.call(b, "attention_mix", args, &[weights, v])?;
     Ok(mixed.reshape(&[batch, seq, heads, head_dim]))
 }
 
@@ -107,11 +107,11 @@ fn seen<'b>(
     segments: Option<[Value<'b>; 2]>,
 ) -> Result<Value<'b>, TemplateError> {
     let b: &'b Builder<'b> = first[0].builder();
-    let holes = holes! { batch: scope.batch, queries: length, keys: length };
-    let before = scope.loom.call(b, "attention_mask", holes, &first)?;
+    let args = template_args! { batch: scope.batch, queries: length, keys: length };
+    let before = scope.templates.call(b, "attention_mask", args, &first)?;
     match segments {
         None => Ok(before),
-        Some([queries, keys]) => scope.loom.call(b, "segment_mask", holes, &[before, queries, keys]),
+        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[before, queries, keys]),
     }
 }
 

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Role, Workload};
 use crate::{
-    autodiff::Keep,
-    base::{DType, Dim, Memory},
+    autodiff::SavePolicy,
+    base::{DType, Dim, MemorySpace},
     model::{Linear, Param, features, nn::Attention, sizes},
 };
 
 /// How a step is computed. It decides what time and memory it takes; what comes out is the same, up to
 /// rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Method {
+pub struct StepOptions {
     /// How attention is computed.
     pub attention: Attention,
     /// Positions of each sequence whose logits are there at one time; without a number, as many as take a moderate part of
@@ -25,7 +25,7 @@ pub struct Method {
     /// layers forward once more, under `remat`.
     pub remat_every: Option<NonZeroUsize>,
     /// Where the frozen matrices of the layers lie; from the host, a layer's come to the device while it is computed.
-    pub weights: Memory,
+    pub weights: MemorySpace,
     /// Equal parts of a batch that a step computes one after the other, summing their gradients.
     pub micro_batches: NonZeroUsize,
 }
@@ -53,7 +53,7 @@ fn elements(dims: &[(Dim, usize)]) -> usize {
     sizes(dims).iter().product()
 }
 
-impl Method {
+impl StepOptions {
     /// What suits sequences of this length.
     pub fn for_length(seq: usize) -> Self {
         Self {
@@ -61,15 +61,15 @@ impl Method {
             loss_chunk: None,
             remat: None,
             remat_every: None,
-            weights: Memory::Device,
+            weights: MemorySpace::Device,
             micro_batches: NonZeroUsize::MIN,
         }
     }
 }
 
-impl Method {
-    /// What the forward pass leaves in a step of `workload` whose batch a mesh splits into `batch_parts`.
-    pub fn remat_of(&self, workload: &Workload<'_>, batch_parts: usize) -> Remat {
+impl StepOptions {
+    /// What the forward pass leaves in a step of `workload` whose batch a mesh splits into `batch_shards`.
+    pub fn remat_of(&self, workload: &Workload<'_>, batch_shards: usize) -> Remat {
         self.remat.unwrap_or_else(|| {
             let &Workload { config, dtype, batch, seq, .. } = workload;
             let features = |linear| features(linear, config);
@@ -83,7 +83,7 @@ impl Method {
                 Attention::Blocks(_) => config.num_attention_heads,
             };
             let of_token = (input + products + mixed) * dtype.bytes() + weights * DType::F32.bytes();
-            let tokens = (batch * seq).div_ceil(batch_parts.max(1));
+            let tokens = (batch * seq).div_ceil(batch_shards.max(1));
             let kept = tokens.saturating_mul(of_token).saturating_mul(config.num_hidden_layers);
             if kept <= KEPT_BYTES { Remat::Dots } else { Remat::Full }
         })
@@ -91,10 +91,10 @@ impl Method {
 
     /// Where an argument lies. Vectors stay on the device: they take no room, and those of several layers share a tile of a
     /// TPU's memory.
-    pub fn memory(&self, role: Role) -> Memory {
+    pub fn memory(&self, role: Role) -> MemorySpace {
         match role {
             Role::Base(Param::Weight(_)) => self.weights,
-            _ => Memory::Device,
+            _ => MemorySpace::Device,
         }
     }
 }
@@ -114,11 +114,11 @@ impl Remat {
     }
 
     /// What a layer's backward computation takes over besides the layer's input.
-    pub(super) fn keep(self) -> Keep {
+    pub(super) fn keep(self) -> SavePolicy {
         match self {
-            Self::Full | Self::Offload => Keep::Nothing,
-            Self::Dots => Keep::Dots,
-            Self::None => Keep::Everything,
+            Self::Full | Self::Offload => SavePolicy::Nothing,
+            Self::Dots => SavePolicy::Dots,
+            Self::None => SavePolicy::Everything,
         }
     }
 }

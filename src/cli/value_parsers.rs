@@ -14,15 +14,15 @@ use crate::{
 
 /// A setting as users write it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Word<T>(pub T);
+pub struct Parsed<T>(pub T);
 
-impl<T: fmt::Display> fmt::Display for Word<T> {
+impl<T: fmt::Display> fmt::Display for Parsed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// What can be written as a [`Word`]; a list of words in a run file means the words with commas between them.
+/// What can be written as a [`Parsed`]; a list of words in a run file means the words with commas between them.
 pub trait Spelled: Sized {
     /// The meaning of `text`.
     ///
@@ -95,9 +95,9 @@ impl Spelled for Remat {
 }
 
 /// The meaning of one of a few words.
-fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
-    let names = words.each_ref().map(|(name, _)| *name);
-    let found = words.into_iter().find(|(name, _)| *name == text);
+fn one_of<T, const N: usize>(text: &str, value_parsers: [(&'static str, T); N]) -> Result<T, String> {
+    let names = value_parsers.each_ref().map(|(name, _)| *name);
+    let found = value_parsers.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, meaning)| meaning).ok_or_else(|| {
         let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
         format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
@@ -120,7 +120,7 @@ impl Spelled for Targets {
     }
 }
 
-impl<T: Spelled> FromStr for Word<T> {
+impl<T: Spelled> FromStr for Parsed<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -128,7 +128,7 @@ impl<T: Spelled> FromStr for Word<T> {
     }
 }
 
-impl<'de, T: Spelled> Deserialize<'de> for Word<T> {
+impl<'de, T: Spelled> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(WordVisitor(PhantomData))
     }
@@ -137,22 +137,22 @@ impl<'de, T: Spelled> Deserialize<'de> for Word<T> {
 struct WordVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Spelled> de::Visitor<'de> for WordVisitor<T> {
-    type Value = Word<T>;
+    type Value = Parsed<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Word<T>, E> {
-        T::read(text).map(Word).map_err(E::custom)
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
+        T::read(text).map(Parsed).map_err(E::custom)
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Word<T>, A::Error> {
-        let mut words: Vec<String> = Vec::new();
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Parsed<T>, A::Error> {
+        let mut value_parsers: Vec<String> = Vec::new();
         while let Some(word) = sequence.next_element()? {
-            words.push(word);
+            value_parsers.push(word);
         }
-        self.visit_str(&words.join(","))
+        self.visit_str(&value_parsers.join(","))
     }
 }
 

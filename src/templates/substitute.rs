@@ -5,7 +5,7 @@ use crate::base::{DType, LineIndex};
 
 /// What stands in the place of a `$name`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Hole {
+pub enum TemplateArg {
     /// An element type.
     DType(DType),
     /// One size.
@@ -16,7 +16,7 @@ pub enum Hole {
     Number(f64),
 }
 
-impl fmt::Display for Hole {
+impl fmt::Display for TemplateArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DType(dtype) => dtype.fmt(f),
@@ -32,7 +32,7 @@ impl fmt::Display for Hole {
 
 macro_rules! from {
     ($( $type:ty => $variant:ident; )*) => { $(
-        impl From<$type> for Hole {
+        impl From<$type> for TemplateArg {
             fn from(value: $type) -> Self {
                 Self::$variant(value)
             }
@@ -48,30 +48,34 @@ from! {
 }
 
 /// `text` with every `$name` replaced.
-pub(super) fn fill(text: &str, file: &str, holes: &[(&str, Hole)]) -> Result<String, TemplateError> {
-    let mut filled = String::with_capacity(text.len() * 2);
+pub(super) fn substitute(
+    text: &str,
+    file: &str,
+    args: &[(&str, TemplateArg)],
+) -> Result<String, TemplateError> {
+    let mut result = String::with_capacity(text.len() * 2);
     let mut rest = text;
     while let Some(at) = rest.find('$') {
-        filled.push_str(&rest[..at]);
+        result.push_str(&rest[..at]);
         let name_and_rest = &rest[at + 1..];
         let length = name_and_rest
             .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
             .unwrap_or(name_and_rest.len());
         let (name, after) = name_and_rest.split_at(length);
-        let Some((_, hole)) = holes.iter().find(|(known, _)| *known == name) else {
+        let Some((_, arg)) = args.iter().find(|(known, _)| *known == name) else {
             let before = text.len() - rest.len() + at;
-            return Err(TemplateError::Hole {
+            return Err(TemplateError::MissingArgument {
                 file: file.to_owned(),
                 line: LineIndex::new(text).line(before),
-                hole: name.to_owned(),
-                known: holes.iter().map(|(known, _)| (*known).to_owned()).collect(),
+                parameter: name.to_owned(),
+                known: args.iter().map(|(known, _)| (*known).to_owned()).collect(),
             });
         };
-        filled.push_str(&hole.to_string());
+        result.push_str(&arg.to_string());
         rest = after;
     }
-    filled.push_str(rest);
-    Ok(filled)
+    result.push_str(rest);
+    Ok(result)
 }
 
 #[cfg(test)]
@@ -79,12 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_hole_is_filled() {
-        let holes =
+    fn every_kind_of_argument_is_substituted() {
+        let args =
             [("t", DType::BF16.into()), ("n", 3.into()), ("dims", vec![4, 5].into()), ("eps", 1e-5.into())];
-        let filled = fill("x = $t[$n,$dims] constant($eps)", "f", &holes).unwrap();
-        assert_eq!(filled, "x = bf16[3,4,5] constant(1e-5)");
-        let open = fill("a\n$b", "f", &[]).unwrap_err();
-        assert_eq!(open.to_string(), "f:2: nothing fills the hole: $b");
+        let text = substitute("x = $t[$n,$dims] constant($eps)", "f", &args).unwrap();
+        assert_eq!(text, "x = bf16[3,4,5] constant(1e-5)");
+        let open = substitute("a\n$b", "f", &[]).unwrap_err();
+        assert_eq!(open.to_string(), "f:2: no argument for template parameter: $b");
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 
 /// Which values of the primal computation a backward one takes over, instead of computing them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum SavePolicy {
     /// None but the parameters.
     Nothing,
     /// The results of contractions, and of whatever contains one.
@@ -27,9 +27,9 @@ enum Cost {
     Contraction,
 }
 
-impl Keep {
+impl SavePolicy {
     /// Whether the value of `instr` is taken over.
-    pub(super) fn keeps(self, module: &ModuleBuilder, instr: &Instr) -> bool {
+    pub(super) fn saves(self, module: &ModuleBuilder, instr: &Instr) -> bool {
         match self {
             Self::Nothing => false,
             Self::Dots => cost(module, instr) == Cost::Contraction,
@@ -104,14 +104,20 @@ fn cost(module: &ModuleBuilder, instr: &Instr) -> Cost {
     }
 }
 
-/// Adds the computation that gives, besides what `primal` gives, the values `kept` of it: a tuple of one more.
-pub fn forward_keeping(module: &ModuleBuilder, primal: CompId, kept: &[InstrId]) -> CompId {
+/// Adds the computation that gives, besides what `primal` gives, the values `residuals` of it: a tuple of one more.
+pub fn forward_with_residuals(module: &ModuleBuilder, primal: CompId, residuals: &[InstrId]) -> CompId {
     let Computation { name, mut instrs, root } = module.get(primal);
-    let results: Vec<InstrId> = [root].iter().chain(kept).copied().collect();
+    let results: Vec<InstrId> = [root].iter().chain(residuals).copied().collect();
     let shape = Shape::Tuple(results.iter().map(|id| instrs[id.index()].shape.clone()).collect());
     let root = InstrId::new(instrs.len());
-    instrs.push(Instr::new(format!("kept.{}", root.index()), Opcode::Tuple, shape, results, Attrs::Plain));
-    module.push(Computation { name: format!("{name}.keeping"), instrs, root })
+    instrs.push(Instr::new(
+        format!("residuals.{}", root.index()),
+        Opcode::Tuple,
+        shape,
+        results,
+        Attrs::Plain,
+    ));
+    module.push(Computation { name: format!("{name}.with_residuals"), instrs, root })
 }
 
 /// Whether a computation, or one that it calls, holds a contraction.

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Where a problem stands: a file, a line of it, a tensor, an instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file or other source, as the user named it.
     pub file: String,
     /// The line, counted from one, where that is known.
@@ -11,7 +11,7 @@ pub struct Place {
     pub item: Option<String>,
 }
 
-impl Place {
+impl Location {
     /// A whole file.
     pub fn file(file: impl Into<String>) -> Self {
         Self { file: file.into(), line: None, item: None }
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some(line) = self.line {
@@ -44,18 +44,18 @@ impl fmt::Display for Place {
 
 /// One problem: where it stands, what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Diagnostic {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// What was found and what was expected, in lower case and without a full stop.
     pub message: String,
     /// What the reader can do about it, where that is known.
     pub hint: Option<String>,
 }
 
-impl Finding {
+impl Diagnostic {
     /// A problem without a hint.
-    pub fn new(place: Place, message: impl Into<String>) -> Self {
+    pub fn new(place: Location, message: impl Into<String>) -> Self {
         Self { place, message: message.into(), hint: None }
     }
 
@@ -65,7 +65,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)?;
         match &self.hint {
@@ -77,31 +77,31 @@ impl fmt::Display for Finding {
 
 /// Every problem of one check, so that none hides behind another. Never empty as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings(pub Vec<Finding>);
+pub struct Diagnostics(pub Vec<Diagnostic>);
 
-impl Findings {
+impl Diagnostics {
     /// Adds one problem.
-    pub fn push(&mut self, finding: Finding) {
-        self.0.push(finding);
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
     }
 
     /// `Ok(value)` if nothing was found, else all that was.
-    pub fn into_result<T>(self, value: T) -> Result<T, Findings> {
+    pub fn into_result<T>(self, value: T) -> Result<T, Diagnostics> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 }
 
-impl fmt::Display for Findings {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, finding) in self.0.iter().enumerate() {
+        for (i, diagnostic) in self.0.iter().enumerate() {
             let newline = if i == 0 { "" } else { "\n" };
-            write!(f, "{newline}{finding}")?;
+            write!(f, "{newline}{diagnostic}")?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Findings {}
+impl std::error::Error for Diagnostics {}
 
 /// Longer names are no typos of each other.
 const MAX_NAME: usize = 256;
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn a_finding_names_file_line_item_and_hint() {
-        let finding = Finding::new(Place::line("m.toml", 3).at("heads"), "unknown axis: tensr")
+        let diagnostic = Diagnostic::new(Location::line("m.toml", 3).at("heads"), "unknown axis: tensr")
             .with_hint("did you mean `tensor`?");
         assert_eq!(
-            finding.to_string(),
+            diagnostic.to_string(),
             "m.toml:3: `heads`: unknown axis: tensr\n  hint: did you mean `tensor`?"
         );
     }
