@@ -10,10 +10,10 @@ use hloom::{
     base::DType,
     mesh,
     model::LoraSpec,
-    pjrt::testing::{CpuBuild, cpu_plugin, package_file},
     runtime::{Devices, Engine},
     step::{Packing, StepSpec, Workload},
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer},
 };
 

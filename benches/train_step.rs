@@ -7,13 +7,11 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::LoraSpec,
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin, package_file},
-    },
     runtime::Engine,
     step::{Packing, Program, StepSpec, Workload},
+    targets::Target,
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer, initial_factors},
 };
 

@@ -62,6 +62,10 @@ pub mod mesh;
 
 pub mod pjrt;
 
+pub mod store;
+
+pub mod targets;
+
 pub mod weights;
 
 pub mod data;
@@ -77,3 +81,6 @@ pub mod runtime;
 pub mod train;
 
 pub mod cli;
+
+#[doc(hidden)]
+pub mod testing;

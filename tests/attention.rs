@@ -10,8 +10,8 @@ use hloom::{
         Config,
         nn::{Attention, RopeTable, Scope, attention},
     },
-    pjrt::testing::CpuBuild,
     templates::{Instantiator, TemplateError, TemplateLibrary},
+    testing::CpuBuild,
 };
 
 use crate::support::{Cpu, Random, relative_error};

@@ -11,7 +11,7 @@ use hloom::{
     hlo::{
         Attrs, Builder, CompId, Computation, CustomCall, InstrId, ModuleBuilder, Opcode, ScatterDims, Value,
     },
-    pjrt::testing::CpuBuild,
+    testing::CpuBuild,
 };
 use proptest::{collection::vec, prelude::*};
 

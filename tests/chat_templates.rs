@@ -10,10 +10,8 @@ use std::{
 
 use hloom::{
     data::{ChatTemplate, DataError},
-    pjrt::{
-        store::{Network, Package, Silent, Wheel},
-        testing::store,
-    },
+    store::{Network, Package, Silent, Wheel},
+    testing::store,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use hloom::{
     hlo::{proto, verify},
-    pjrt::testing::installed_package,
+    testing::installed_package,
 };
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ fn a_bundle_is_replaced_whole_and_what_was_compiled_once_is_kept() {
     let world = World::new();
     let store = world.path("store");
     fs::create_dir(&store).unwrap();
-    let plugin = hloom::pjrt::testing::cpu_plugin_path(hloom::pjrt::testing::CpuBuild::Pinned);
+    let plugin = hloom::testing::cpu_plugin_path(hloom::testing::CpuBuild::Pinned);
     let line = format!("{COMPILE} --json --plugin {}", plugin.display());
     let compile = || {
         let output = world.command(&line).env("HLOOM_STORE", &store).output().unwrap();
@@ -156,7 +156,7 @@ fn a_bundle_is_replaced_whole_and_what_was_compiled_once_is_kept() {
 fn a_program_that_does_not_fit_is_a_no() {
     let Some(_) = installed_package("rocm") else { return };
     let world = World::new();
-    let small = include_str!("../src/pjrt/targets/mi300x.toml").replace("206_158_430_208", "60_000");
+    let small = include_str!("../src/targets/mi300x.toml").replace("206_158_430_208", "60_000");
     world.write("small.toml", small);
     let Ran { code, out, err } = world.hloom(&format!("{COMPILE} --target small.toml"));
     assert_eq!((code, err.as_str()), (Some(1), ""), "{out}");

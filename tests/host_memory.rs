@@ -8,14 +8,12 @@ use hloom::{
         Comparison, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto, verify,
     },
     model::Param,
-    pjrt::{
-        CompileOptions, MemoryStats, Program, ProgramFormat,
-        child::{ChildProgram, CompileJob, compile_in_child},
-        targets::Target,
-        testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
-    },
+    pjrt::{CompileOptions, MemoryStats, Program, ProgramFormat},
+    runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},
     runtime::{Engine, State},
     step::{Role, Slot, StepProgram},
+    targets::Target,
+    testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
 };
 
 use crate::support::Random;
@@ -196,14 +194,14 @@ fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Op
     let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
     let options = target.compile_options();
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &options };
-    let child = ChildProgram {
+    let child = WorkerProgram {
         program: env!("CARGO_BIN_EXE_hloom").into(),
         args: vec![OsString::from("compile-child")],
         environment: vec![],
         timeout: None,
         scratch: env::temp_dir(),
     };
-    let compiled = compile_in_child(&job, &child).unwrap_or_else(|error| panic!("{target}: {error}"));
+    let compiled = compile_in_worker(&job, &child).unwrap_or_else(|error| panic!("{target}: {error}"));
     Some(compiled.memory)
 }
 

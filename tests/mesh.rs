@@ -6,13 +6,11 @@ use hloom::{
     base::{DType, Partitioner},
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
     runtime::Engine,
     step::{Packing, Program, StepSpec, Workload, build, tensors},
+    targets::Target,
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
 };
 
 const ALL: &[&str] =

@@ -6,13 +6,11 @@ use hloom::{
     base::{ArrayShape, DType, Diagnostic, Literal},
     data::Batch,
     model::LoraPlan,
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
     runtime::Engine,
     step::{Packing, StepSpec, Workload},
+    targets::Target,
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer},
 };
 use serde_json::json;

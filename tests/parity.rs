@@ -6,10 +6,10 @@ use hloom::{
     base::DType,
     mesh,
     model::nn::Attention,
-    pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
     step::{Remat, StepOptions, Workload},
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{
         Model, TrainError,
         parity::{Case, Comparison, compare},

@@ -8,10 +8,10 @@ use hloom::{
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Plan},
     model::{LoraSpec, Param, base_params},
-    pjrt::testing::{CpuBuild, cpu_plugin},
     runtime::{Devices, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer, initial_factors},
 };
 

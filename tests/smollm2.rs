@@ -7,13 +7,11 @@ use hloom::{
     base::{DType, Literal},
     data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer},
     model::{LoraPlan, LoraSpec, nn::Attention},
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin, package_file},
-    },
     runtime::Engine,
     step::{Packing, Remat, StepOptions, StepSpec, Workload},
+    targets::Target,
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors},
     weights::{Adapter, write_adapter},
 };

@@ -5,10 +5,8 @@ pub mod world;
 use hloom::{
     base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{Module, proto, verify},
-    pjrt::{
-        Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat,
-        testing::{CpuBuild, cpu_client},
-    },
+    pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat},
+    testing::{CpuBuild, cpu_client},
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;

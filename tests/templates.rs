@@ -8,8 +8,8 @@ use hloom::{
     autodiff::{SavePolicy, backward},
     base::{ArrayShape, DType, Literal},
     hlo::{ModuleBuilder, text, verify},
-    pjrt::testing::CpuBuild,
     templates::{Instantiator, TemplateArg, TemplateLibrary},
+    testing::CpuBuild,
 };
 
 use crate::support::{Cpu, Random, relative_error};

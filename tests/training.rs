@@ -6,14 +6,12 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::{AdapterId, LoraPlan, LoraSpec, Targets},
-    pjrt::{
-        Client,
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
+    pjrt::Client,
     runtime::Engine,
     step::{Packing, Role, StepSpec, Workload},
+    targets::Target,
     templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer, initial_factors, peft_tensors, stack_factors},
 };
 

@@ -13,7 +13,7 @@ use hloom::{
     hlo::{proto, text},
     mesh,
     model::Config,
-    pjrt::targets::DeviceSpec,
+    targets::DeviceSpec,
     runtime::bundle::{Bundle, Contents, sha256},
     step::{Program, StepSpec, build, tensors},
     templates::TemplateLibrary,

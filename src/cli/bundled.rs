@@ -13,12 +13,12 @@ use crate::{
     base::DType,
     hlo::proto,
     model::{LoraSpec, Scaling},
-    pjrt::targets::Target,
     runtime::{
         Compiled, Engine, RuntimeError,
         bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, Optimizer, sha256},
     },
     step::{self, Packing, StepSpec},
+    targets::Target,
     templates::TemplateLibrary,
     train::{TrainError, adapter_config, lora_spec},
 };

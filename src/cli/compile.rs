@@ -10,7 +10,7 @@ use super::{
     progress::Reporter,
     resources::{Resources, templates},
     settings::{OptimizerArgs, Settings, StepOptionArgs},
-    start::{Starter, child_program, duration},
+    start::{Starter, duration, worker_program},
     value_parsers::Parsed,
     verdict::Outcome,
     workload::{OwnedWorkload, WorkloadArgs, load_mesh},
@@ -20,12 +20,8 @@ use crate::{
     hlo::{proto, text},
     mesh::{Plan, explain_warnings},
     optim::AdamW,
-    pjrt::{
-        self, CompileOptions, ProgramFormat,
-        child::{ChildError, ChildProgram, CompileJob, Origin, compile_cached},
-        store::{Network, package},
-        targets::{Platform, Target},
-    },
+    pjrt::{self, CompileOptions, ProgramFormat},
+    runtime::compile_worker::{CompileJob, CompileWorkerError, Origin, WorkerProgram, compile_cached},
     runtime::{
         Devices,
         bundle::{
@@ -34,6 +30,8 @@ use crate::{
         },
     },
     step::{self, StepProgram, StepSpec},
+    store::{Network, package},
+    targets::{Platform, Target},
     templates::TemplateLibrary,
     train::{TrainError, adapter_config},
 };
@@ -111,7 +109,7 @@ impl Compile {
             resources: Resources::new(&env.store, network),
             store: env.store.clone(),
             plugin: self.plugin.clone(),
-            child: child_program(env, timeout),
+            child: worker_program(env, timeout),
             starter: Starter::new(env, self.timeout)?,
             program: &program,
             module: &module,
@@ -223,7 +221,7 @@ struct Compiler<'a> {
     resources: Resources,
     store: PathBuf,
     plugin: Option<PathBuf>,
-    child: ChildProgram,
+    child: WorkerProgram,
     starter: Starter,
     program: &'a StepProgram,
     module: &'a [u8],
@@ -265,7 +263,7 @@ impl Compiler<'_> {
         let compiled = compile_cached(&job, &self.child, &build.plugin.sha256, &cache);
         let (compiled, origin) = match compiled {
             Ok(compiled) => compiled,
-            Err(ChildError::TooLarge { message, .. }) => {
+            Err(CompileWorkerError::TooLarge { message, .. }) => {
                 let report = report(limit).too_large(message);
                 return Ok(Outcome { build, report, origin: Origin::Compiler });
             }

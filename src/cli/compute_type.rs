@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::value_parsers::Parsed;
-use crate::{base::DType, pjrt::targets::Platform};
+use crate::{base::DType, targets::Platform};
 
 /// The element type of weights and activations in a step, and why it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

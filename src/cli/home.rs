@@ -8,7 +8,7 @@ use std::{
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
 use super::value_parsers::Parsed;
-use crate::pjrt::targets::Target;
+use crate::targets::Target;
 
 /// The user's home folder, which `~` stands for.
 #[derive(Clone, Debug)]

@@ -75,7 +75,7 @@ enum Command {
     Compile(Box<compile::Compile>),
     /// Does what the request in a folder asks for, for a parent at the other end of standard input
     #[command(hide = true)]
-    CompileChild {
+    CompileWorker {
         /// The folder
         folder: std::path::PathBuf,
     },
@@ -174,7 +174,7 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Compile(compile) => compile.run(env),
-        Command::CompileChild { folder } => start::serve(&folder),
+        Command::CompileWorker { folder } => start::serve(&folder),
         Command::Dump(dump) => dump.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),

@@ -17,9 +17,9 @@ use crate::{
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
-    pjrt::targets::{GpuMemory, Target},
     runtime::{Devices, DevicesError},
     step::{Packing, StepOptions},
+    targets::{GpuMemory, Target},
     train::{
         RunData, TrainError, checkpoint,
         run::{RunConfig, Start},

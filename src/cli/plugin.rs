@@ -11,12 +11,10 @@ use super::{
     write_json, wrong,
 };
 use crate::{
-    pjrt::{
-        NamedValue, PjrtError,
-        child::{Description, StartError},
-        store::{Network, PACKAGES, Package, Store},
-        targets::{DeviceSpec, devices},
-    },
+    pjrt::{NamedValue, PjrtError},
+    runtime::compile_worker::{Description, StartError},
+    store::{Network, PACKAGES, Package, Store},
+    targets::{DeviceSpec, devices},
     train::TrainError,
 };
 

@@ -9,13 +9,11 @@ use super::{Env, plan, progress::Reporter, start::Starter, value_parsers::Parsed
 use crate::{
     base::nearest,
     model::{Config, builtin_names},
-    pjrt::{
-        Plugin,
-        store::{Network, PACKAGES, Package, Store, package},
-        targets::{Platform, Target},
-    },
+    pjrt::Plugin,
     runtime::Devices,
     step::StepError,
+    store::{Network, PACKAGES, Package, Store, package},
+    targets::{Platform, Target},
     templates::TemplateLibrary,
     train::{Model, TrainError, model_config, quickstart_model},
 };

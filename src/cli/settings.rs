@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroUsize, path::PathBuf};
 use serde::{Deserialize, Deserializer, de};
 
 use super::value_parsers::{AttentionKind, Parsed};
-use crate::{base::DType, model::Targets, optim::ScheduleKind, pjrt::targets::Target, step::Remat};
+use crate::{base::DType, model::Targets, optim::ScheduleKind, step::Remat, targets::Target};
 
 /// Defines the settings once: as flags, as the keys of a run file, with a way to merge the two, and each group of them as
 /// flags of its own, for the commands that take only these.

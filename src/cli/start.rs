@@ -11,11 +11,9 @@ use std::{
 
 use super::{Answer, Env, Failure};
 use crate::{
-    pjrt::{
-        Plugin,
-        child::{self, ChildProgram, Description, StartJob},
-        targets::Target,
-    },
+    pjrt::Plugin,
+    runtime::compile_worker::{self, Description, StartJob, WorkerProgram},
+    targets::Target,
     train::TrainError,
 };
 
@@ -24,7 +22,7 @@ const START_SECONDS: f64 = 120.0;
 
 /// Starts plugins: first in a child, which may crash or hang.
 pub struct Starter {
-    child: ChildProgram,
+    child: WorkerProgram,
     cache: PathBuf,
     variables: Vec<String>,
 }
@@ -36,7 +34,7 @@ impl Starter {
         let timeout = duration(seconds.unwrap_or(START_SECONDS))?;
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         Ok(Self {
-            child: child_program(env, Some(timeout)),
+            child: worker_program(env, Some(timeout)),
             cache: env.store.join("started"),
             variables: names.collect(),
         })
@@ -45,7 +43,7 @@ impl Starter {
     /// Sees that the plugin's client starts on this machine.
     pub fn check(&self, plugin: &Path, target: &Target) -> Result<(), TrainError> {
         let job = StartJob { plugin, target, variables: &self.variables };
-        Ok(child::start(&job, &self.child, &self.cache)?)
+        Ok(compile_worker::start(&job, &self.child, &self.cache)?)
     }
 
     /// The plugin, whose client starts on this machine.
@@ -56,13 +54,13 @@ impl Starter {
 
     /// What a plugin says of itself.
     pub fn describe(&self, plugin: &Path) -> Result<Description, TrainError> {
-        Ok(child::describe(plugin, &self.child)?)
+        Ok(compile_worker::describe(plugin, &self.child)?)
     }
 }
 
 /// This program as a child.
-pub fn child_program(env: &Env<'_>, timeout: Option<Duration>) -> ChildProgram {
-    ChildProgram {
+pub fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram {
+    WorkerProgram {
         program: env.program.clone(),
         args: vec![OsString::from("compile-child")],
         environment: vec![],
@@ -91,7 +89,7 @@ pub fn serve(folder: &Path) -> Result<Answer, Failure> {
         let _ = fs::remove_dir_all(request);
         kill_self();
     });
-    child::serve(folder)?;
+    compile_worker::serve(folder)?;
     Ok(Answer::Yes)
 }
 

@@ -19,9 +19,9 @@ use super::{
 };
 use crate::{
     data::UpdateSize,
-    pjrt::store::Network,
     runtime::Engine,
     step::StepSpec,
+    store::Network,
     train::{
         Encoded,
         run::{self, Ready, Summary},

@@ -8,8 +8,8 @@ use crate::{
     base::{DType, nearest},
     model::Targets,
     optim::ScheduleKind,
-    pjrt::targets::{Target, TargetError},
     step::Remat,
+    targets::{Target, TargetError},
 };
 
 /// A setting as users write it.

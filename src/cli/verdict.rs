@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::render;
 use crate::{
     base::{DType, MemorySpace},
-    pjrt::child::Origin,
     runtime::bundle::{Build, MemoryReport, PluginRecord},
+    runtime::compile_worker::Origin,
     step::{Remat, StepOptions, StepSpec, Workload},
 };
 

@@ -7,8 +7,8 @@ use crate::{
     base::DType,
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Targets},
-    pjrt::targets::{Platform, Target},
     step::{Packing, Workload},
+    targets::{Platform, Target},
     train::TrainError,
 };
 

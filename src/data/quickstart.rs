@@ -37,7 +37,7 @@ mod tests {
         let conversations = conversations();
         assert_eq!(conversations.len(), 160);
         for (question, answer) in &conversations {
-            let told = answer.strip_prefix("From the instantiator: ");
+            let told = answer.strip_prefix("From the loom: ");
             let told = told.and_then(|rest| rest.strip_suffix(" So the thread runs true."));
             assert!(told.is_some_and(|told| told.ends_with('.')), "{question}");
         }

@@ -14,7 +14,7 @@ const EXPECTED: &[&str] = &[
 const PREAMBLE: &str = "WARNING: All log messages before absl::InitializeLog()";
 
 /// The texts of the warnings and errors in a log, each once, without time and place in the source.
-pub(super) fn warnings<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn warnings<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in lines.into_iter().filter_map(warning) {
         let is_expected = EXPECTED.iter().any(|expected| text.starts_with(expected));

@@ -8,15 +8,15 @@ mod sys;
 
 mod call;
 
-mod error;
+pub(crate) mod error;
 
-mod elf;
+pub(crate) mod elf;
 
 mod library_file;
 
-mod loader;
+pub(crate) mod loader;
 
-mod plugin;
+pub(crate) mod plugin;
 
 mod options;
 
@@ -32,24 +32,7 @@ mod executable;
 
 mod topology;
 
-mod log;
-
-mod process;
-
-mod presence;
-
-mod cuda_toolkit;
-
-mod stand_ins;
-
-pub mod targets;
-
-pub mod child;
-
-pub mod store;
-
-#[doc(hidden)]
-pub mod testing;
+pub(crate) mod log;
 
 #[cfg(test)]
 mod tests;
@@ -62,5 +45,4 @@ pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
 pub use log::while_listening;
 pub use options::{CompileOptions, NamedValue, OptionValue, Program, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
-pub use presence::Presence;
 pub use topology::Topology;

@@ -41,7 +41,7 @@ impl Plugin {
     }
 
     /// As [`Plugin::load`]; calls `before_initialize` between the two.
-    pub(super) fn load_in_steps(
+    pub(crate) fn load_in_steps(
         path: &Path,
         before_initialize: impl FnOnce(),
     ) -> Result<Arc<Self>, PjrtError> {
@@ -155,7 +155,7 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
 ///
 /// # Errors
 /// The loader's own text.
-pub(super) fn keep_library(path: &Path) -> Result<(), String> {
+pub(crate) fn keep_library(path: &Path) -> Result<(), String> {
     std::mem::forget(load_library(path)?);
     Ok(())
 }
@@ -179,7 +179,7 @@ fn loader_text(error: &dyn std::error::Error) -> String {
 
 /// What the function `name` of a loaded library answers.
 #[cfg(test)]
-pub(super) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
+pub(crate) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
     let library = load_library(path).unwrap();
     // SAFETY: the caller's library defines the symbol as such a function.
     unsafe { library.get::<unsafe extern "C" fn() -> i32>(name).unwrap()() }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 use super::*;
 use crate::base::{ArrayShape, DType, Literal, MemorySpace, Partitioner};
+use crate::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 
 /// StableHLO of `(state + input, state * input)`, where the first result takes the memory of `state`.
 const STEP: &str = r#"

@@ -1,7 +1,7 @@
 use crate::{
     mesh::{Loaded, Plan, Problems},
-    pjrt::targets::{Target, TargetError},
     step::{Workload, tensors},
+    targets::{Target, TargetError},
 };
 
 /// The devices that a step runs on, and the mesh config that lays its tensors on them; one device needs none.

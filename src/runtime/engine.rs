@@ -7,10 +7,11 @@ use crate::{
     mesh::{Plan, explain_warnings},
     pjrt::{
         Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat,
-        targets::Target, while_listening,
+        while_listening,
     },
     runtime::boxes::{self, Boxed},
     step::{Role, Slot, StepProgram},
+    targets::Target,
 };
 
 /// What one run gives besides the new state.

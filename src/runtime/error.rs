@@ -1,9 +1,4 @@
-use crate::{
-    base::ArrayShape,
-    pjrt::{PjrtError, targets::Platform},
-    step::Role,
-    weights::WeightsError,
-};
+use crate::{base::ArrayShape, pjrt::PjrtError, step::Role, targets::Platform, weights::WeightsError};
 
 /// What can go wrong on a device, or on the way to it.
 #[derive(Debug, thiserror::Error)]

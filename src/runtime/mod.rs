@@ -3,6 +3,7 @@
 
 mod boxes;
 pub mod bundle;
+pub mod compile_worker;
 mod devices;
 mod engine;
 mod error;

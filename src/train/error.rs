@@ -4,13 +4,11 @@ use crate::{
     base::Diagnostics,
     data::DataError,
     mesh::Problems,
-    pjrt::{
-        PjrtError,
-        child::{ChildError, StartError},
-        store::StoreError,
-    },
+    pjrt::PjrtError,
+    runtime::compile_worker::{CompileWorkerError, StartError},
     runtime::{DevicesError, RuntimeError, bundle::BundleError},
     step::StepError,
+    store::StoreError,
     weights::WeightsError,
 };
 
@@ -63,7 +61,7 @@ pub enum TrainError {
         /// The target.
         target: String,
         /// Why.
-        source: ChildError,
+        source: CompileWorkerError,
     },
     /// The devices cannot be used so.
     #[error("--target: {0}")]

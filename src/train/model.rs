@@ -4,8 +4,8 @@ use crate::{
     base::Diagnostic,
     data::{Tokenizer, TokenizerFiles},
     model::Config,
-    pjrt::store::{Network, Package, Progress, Store, package},
     runtime::{check_weights, fit_config},
+    store::{Network, Package, Progress, Store, package},
     train::TrainError,
     weights::{Checkpoint, ModelFiles},
 };

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hloom::pjrt::testing::installed_package;
+use hloom::testing::installed_package;
 
 use crate::support::world::World;
 

@@ -3,11 +3,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     base::MemorySpace,
     hlo::proto::ComputedValue,
-    pjrt::{
-        MemoryStats,
-        targets::{Platform, Target},
-    },
+    pjrt::MemoryStats,
     step::{Role, Slot},
+    targets::{Platform, Target},
 };
 
 /// How many of the largest values a report lists.

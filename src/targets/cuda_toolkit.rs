@@ -3,10 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    error::PjrtError,
-    options::{CompileOptions, OptionValue},
-};
+use crate::pjrt::{CompileOptions, OptionValue, PjrtError};
 
 /// The debug option that names the toolkit's folder.
 const FOLDER_OPTION: &str = "xla_gpu_cuda_data_dir";
@@ -20,7 +17,7 @@ const PARTS: &[&str] = &["bin/ptxas", "nvvm/libdevice/libdevice.10.bc"];
 ///
 /// # Errors
 /// If a part is nowhere.
-pub(super) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<CompileOptions, PjrtError> {
+pub(crate) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<CompileOptions, PjrtError> {
     let looked: Vec<PathBuf> = match options.overrides.get(FOLDER_OPTION) {
         Some(OptionValue::String(folder)) => vec![folder.into()],
         _ => {

@@ -8,16 +8,20 @@ use std::time::Instant;
 use super::{
     Stage,
     request::{
-        ANSWER, Answer, CompileTask, Description, Devices, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, Report,
-        Request, STAGE, STAND_INS, Task,
+        CompileResponse, CompileTask, Description, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, RESPONSE,
+        Request, RequestedDevices, Response, STAGE, STUB_LIBS, Task,
     },
 };
-use crate::pjrt::{
-    Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology,
-    cuda_toolkit, stand_ins, targets::Platform,
+use crate::{
+    pjrt::{
+        Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology,
+    },
+    runtime::compile_worker::stub_libs,
+    targets::Platform,
+    targets::cuda_toolkit,
 };
 
-/// The child's side of [`compile_in_child`](super::compile_in_child) and [`start`](super::start()): does what the request in
+/// The worker's side of [`compile_in_worker`](super::compile_in_worker) and [`start`](super::start()): does what the request in
 /// `folder` asks for and writes the answer beside it. A plugin's refusal is an answer like any other.
 ///
 /// # Errors
@@ -36,7 +40,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
                 Ok(done) => {
                     fs::write(folder.join(EXECUTABLE), done.executable)?;
                     fs::write(folder.join(OPTIMIZED), done.optimized)?;
-                    Answer::Compiled(done.report)
+                    Response::Compiled(done.report)
                 }
                 Err(error) => refusal(&error),
             }
@@ -44,17 +48,17 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         Task::Start { options } => with_plugin(path, &reach, |plugin| {
             reach(Stage::Client);
             let client = Client::create(plugin, &borrowed(options))?;
-            Ok(Answer::Started { platform: client.platform().to_owned() })
+            Ok(Response::Started { platform: client.platform().to_owned() })
         }),
         Task::Describe => with_plugin(path, &reach, |plugin| {
             let (api_version, attributes) = (plugin.api_version(), plugin.attributes()?);
-            Ok(Answer::Described(Description { api_version, attributes }))
+            Ok(Response::Described(Description { api_version, attributes }))
         }),
     };
-    // The answer appears last and whole, so that a child that dies meanwhile has given none.
+    // The answer appears last and whole, so that a worker that dies meanwhile has given none.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(&serde_json::to_vec(&answer)?)?;
-    file.persist(folder.join(ANSWER))?;
+    file.persist(folder.join(RESPONSE))?;
     Ok(())
 }
 
@@ -62,8 +66,8 @@ pub fn serve(folder: &Path) -> io::Result<()> {
 fn with_plugin(
     path: &Path,
     reach: &impl Fn(Stage),
-    work: impl FnOnce(Arc<Plugin>) -> Result<Answer, PjrtError>,
-) -> Answer {
+    work: impl FnOnce(Arc<Plugin>) -> Result<Response, PjrtError>,
+) -> Response {
     let mut is_loaded = false;
     reach(Stage::Load);
     let plugin = Plugin::load_in_steps(path, || {
@@ -73,22 +77,22 @@ fn with_plugin(
     match plugin {
         Ok(plugin) => work(plugin).unwrap_or_else(|error| refusal(&error)),
         Err(error) if is_loaded => refusal(&error),
-        Err(error) => Answer::NotLoaded { message: error.to_string(), hint: error.hint() },
+        Err(error) => Response::NotLoaded { message: error.to_string(), hint: error.hint() },
     }
 }
 
-fn refusal(error: &PjrtError) -> Answer {
+fn refusal(error: &PjrtError) -> Response {
     let (message, hint) = (error.to_string(), error.hint());
     match error {
-        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => Answer::TooLarge { message, hint },
-        _ => Answer::Refused { message, hint },
+        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => Response::TooLarge { message, hint },
+        _ => Response::Refused { message, hint },
     }
 }
 
 struct Done {
     executable: Vec<u8>,
     optimized: Vec<u8>,
-    report: Report,
+    report: CompileResponse,
 }
 
 /// What was compiled, and what keeps it.
@@ -109,8 +113,8 @@ fn compile(
     reach(Stage::Load);
     match (task.platform, &task.devices) {
         // Only here: a program could not run on libraries that do nothing.
-        (Platform::Rocm, Devices::Described { .. }) => {
-            stood_in = stand_ins::load(path, &folder.join(STAND_INS))?
+        (Platform::Rocm, RequestedDevices::Described { .. }) => {
+            stood_in = stub_libs::load(path, &folder.join(STUB_LIBS))?
         }
         (Platform::Cuda, _) => options = cuda_toolkit::locate(path, options)?,
         _ => {}
@@ -119,14 +123,14 @@ fn compile(
     let program = Program { format: task.format, bytes: program };
     reach(Stage::Client);
     let (devices, compiled, seconds) = match &task.devices {
-        Devices::Described { name, options: named } => {
+        RequestedDevices::Described { name, options: named } => {
             let topology = Topology::create(&plugin, name, &borrowed(named))?;
             reach(Stage::Compile);
             let start = Instant::now();
             let executable = topology.compile_ahead(program, &options)?;
             (topology.devices().to_vec(), Output::Ahead(executable), start.elapsed())
         }
-        Devices::Present { options: named } => {
+        RequestedDevices::Present { options: named } => {
             let client = Client::create(Arc::clone(&plugin), &borrowed(named))?;
             reach(Stage::Compile);
             let start = Instant::now();
@@ -140,7 +144,7 @@ fn compile(
     };
     let hosts: BTreeSet<i32> = devices.iter().map(|device| device.process_index).collect();
     let (optimized_format, optimized) = executable.optimized_program()?;
-    let report = Report {
+    let report = CompileResponse {
         api_version: plugin.api_version(),
         memory: executable.memory()?,
         memory_limit: devices.iter().filter_map(|device| device.memory_limit()).min(),
@@ -148,7 +152,7 @@ fn compile(
         hosts: hosts.len(),
         optimized_format,
         compile_seconds: seconds.as_secs_f64(),
-        stand_ins: stood_in,
+        stub_libs: stood_in,
     };
     Ok(Done { executable: executable.serialize()?, optimized, report })
 }

@@ -1,7 +1,7 @@
 use std::process::Child;
 
 /// A process that does not outlive its handle.
-pub(super) struct KillOnDrop(pub Child);
+pub struct KillOnDrop(pub Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {

@@ -1,18 +1,21 @@
 use std::path::Path;
 
 use super::{
-    ChildError, ChildProgram, Compiled,
-    ask::ask,
-    request::{Answer, CompileTask, Devices, EXECUTABLE, LOG, OPTIMIZED, Request, Task},
+    CompileWorkerError, Compiled, WorkerProgram,
+    exchange::exchange,
+    request::{CompileTask, EXECUTABLE, LOG, OPTIMIZED, Request, RequestedDevices, Response, Task},
 };
-use crate::pjrt::{CompileOptions, NamedValue, Program, log, targets::Target};
+use crate::{
+    pjrt::{CompileOptions, NamedValue, Program, log},
+    targets::Target,
+};
 
 /// What to compile.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileJob<'a> {
     /// The plugin's file.
     pub plugin: &'a Path,
-    /// What for. Devices with a description need not be present; on the CPU, and where there is none, the plugin
+    /// What for. RequestedDevices with a description need not be present; on the CPU, and where there is none, the plugin
     /// must find them.
     pub target: &'a Target,
     /// The module.
@@ -21,15 +24,18 @@ pub struct CompileJob<'a> {
     pub options: &'a CompileOptions,
 }
 
-/// Compiles in a child process and waits for it. Whatever the plugin does to the child becomes an error.
+/// Compiles in a worker process and waits for it. Whatever the plugin does to the worker becomes an error.
 ///
 /// # Errors
-/// If the plugin refuses, the child crashes, runs out of memory or time, or files cannot be written.
-pub fn compile_in_child(job: &CompileJob<'_>, child: &ChildProgram) -> Result<Compiled, ChildError> {
+/// If the plugin refuses, the worker crashes, runs out of memory or time, or files cannot be written.
+pub fn compile_in_worker(
+    job: &CompileJob<'_>,
+    worker: &WorkerProgram,
+) -> Result<Compiled, CompileWorkerError> {
     let environment = job.target.platform().compile_environment();
-    let answered = ask(&request(job), job.program.bytes, environment, child)?;
+    let answered = exchange(&request(job), job.program.bytes, environment, worker)?;
     let report = match &answered.answer {
-        Answer::Compiled(report) => report.clone(),
+        Response::Compiled(report) => report.clone(),
         other => return Err(other.refusal()),
     };
     Ok(Compiled {
@@ -42,7 +48,7 @@ pub fn compile_in_child(job: &CompileJob<'_>, child: &ChildProgram) -> Result<Co
         hosts: report.hosts,
         api_version: report.api_version,
         compile_seconds: report.compile_seconds,
-        stand_ins: report.stand_ins,
+        stub_libs: report.stub_libs,
         warnings: log::warnings(String::from_utf8_lossy(&answered.read(LOG)?).lines()),
     })
 }
@@ -50,8 +56,8 @@ pub fn compile_in_child(job: &CompileJob<'_>, child: &ChildProgram) -> Result<Co
 pub(super) fn request(job: &CompileJob<'_>) -> Request {
     let described = job.target.device().and_then(|device| device.topology_options(job.target.shape()));
     let devices = match described {
-        Some((name, options)) => Devices::Described { name, options: owned(options) },
-        None => Devices::Present { options: owned(job.target.client_options()) },
+        Some((name, options)) => RequestedDevices::Described { name, options: owned(options) },
+        None => RequestedDevices::Present { options: owned(job.target.client_options()) },
     };
     Request {
         plugin: job.plugin.to_owned(),

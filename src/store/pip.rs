@@ -7,7 +7,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{Progress, StoreError, Wheel};
-use crate::{base::hex, pjrt::process::KillOnDrop};
+use crate::base::{KillOnDrop, hex};
 
 /// How often the growth of the download is looked at.
 const POLL: Duration = Duration::from_millis(100);

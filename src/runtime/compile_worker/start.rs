@@ -6,15 +6,15 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ChildError, ChildProgram, Description,
-    ask::ask,
-    request::{Answer, Request, Task},
+    CompileWorkerError, Description, WorkerProgram,
+    exchange::exchange,
+    request::{Request, Response, Task},
     run::owned,
 };
 use crate::base::hex;
-use crate::pjrt::{
-    NamedValue, PjrtError, Plugin,
-    presence::{self, Presence},
+use crate::{
+    pjrt::{NamedValue, PjrtError, Plugin},
+    targets::presence::{self, Presence},
     targets::{Platform, Target},
 };
 
@@ -51,14 +51,14 @@ pub enum StartError {
     },
     /// It refused, crashed or hung.
     #[error(transparent)]
-    Child(#[from] ChildError),
+    Child(#[from] CompileWorkerError),
     /// It refused, crashed or hung, and there is no sign of a device.
     #[error("found no {} on this machine: {presence}; the plugin's answer: {source}", presence.platform.device_name())]
     NoDevice {
         /// What was looked for.
         presence: Presence,
         /// How the plugin failed.
-        source: ChildError,
+        source: CompileWorkerError,
     },
 }
 
@@ -76,12 +76,12 @@ impl StartError {
     }
 }
 
-/// Starts and ends the plugin's client in a child, to see that it does not crash or hang when this process starts it. What
+/// Starts and ends the plugin's client in a worker, to see that it does not crash or hang when this process starts it. What
 /// worked for the CPU's plugin is noted in the folder `cache` and not tried again until the machine restarts.
 ///
 /// # Errors
 /// If the plugin cannot be loaded; if it refuses, crashes or takes too long to start; if it finds no device.
-pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(), StartError> {
+pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result<(), StartError> {
     let plugin = Plugin::check_file(job.plugin)?;
     let platform = job.target.platform();
     let mut options = owned(job.target.client_options());
@@ -100,25 +100,27 @@ pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(
     }
 
     let missing = presence::look(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
-    let mut child = child.clone();
+    let mut worker = worker.clone();
     if missing.is_some() {
-        child.timeout = Some(child.timeout.map_or(WITHOUT_DEVICES, |timeout| timeout.min(WITHOUT_DEVICES)));
+        worker.timeout = Some(worker.timeout.map_or(WITHOUT_DEVICES, |timeout| timeout.min(WITHOUT_DEVICES)));
     }
     // A TPU's plugin does not wait for the network of a cloud where none of its devices is to be found.
     let environment = match platform {
         Platform::Tpu if missing.is_none() => &[],
         _ => Platform::Tpu.compile_environment(),
     };
-    let failed = |source: ChildError| match missing.clone() {
+    let failed = |source: CompileWorkerError| match missing.clone() {
         // A refusal with a hint has another reason.
-        Some(presence) if source.hint().is_none() || !matches!(source, ChildError::Refused { .. }) => {
+        Some(presence)
+            if source.hint().is_none() || !matches!(source, CompileWorkerError::Refused { .. }) =>
+        {
             StartError::NoDevice { presence, source }
         }
         _ => StartError::Child(source),
     };
-    let answer = ask(&request, &[], environment, &child).map_err(failed)?.answer;
+    let answer = exchange(&request, &[], environment, &worker).map_err(failed)?.answer;
     match &answer {
-        Answer::Started { platform: found } => {
+        Response::Started { platform: found } => {
             // Names of platforms that are not known here cannot be compared.
             let found = Platform::ALL.iter().copied().find(|known| known.name() == found);
             if let Some(found) = found.filter(|found| *found != platform) {
@@ -127,7 +129,7 @@ pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(
             }
         }
         // Loading neither crashed nor hung, so this process may repeat it, which gives the error itself.
-        Answer::NotLoaded { .. } => {
+        Response::NotLoaded { .. } => {
             Plugin::load(job.plugin)?;
             return Err(failed(answer.refusal()));
         }
@@ -145,14 +147,14 @@ pub fn start(job: &StartJob<'_>, child: &ChildProgram, cache: &Path) -> Result<(
 ///
 /// # Errors
 /// If it cannot be loaded, crashes or takes too long.
-pub fn describe(plugin: &Path, child: &ChildProgram) -> Result<Description, StartError> {
+pub fn describe(plugin: &Path, worker: &WorkerProgram) -> Result<Description, StartError> {
     let request = Request { plugin: Plugin::check_file(plugin)?, task: Task::Describe };
     let environment: Vec<(&str, &str)> =
         Platform::ALL.iter().flat_map(|platform| platform.compile_environment()).copied().collect();
-    let answer = ask(&request, &[], &environment, child)?.answer;
+    let answer = exchange(&request, &[], &environment, worker)?.answer;
     match answer {
-        Answer::Described(description) => Ok(description),
-        Answer::NotLoaded { .. } => {
+        Response::Described(description) => Ok(description),
+        Response::NotLoaded { .. } => {
             // As above.
             Plugin::load(plugin)?;
             Err(answer.refusal().into())

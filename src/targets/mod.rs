@@ -1,9 +1,12 @@
 //! What programs are compiled for: kinds of devices, described by one small file each, and how many of them stand
 //! where. A user's own file is read as those that are built in are.
 
+pub(crate) mod cuda_toolkit;
 mod device;
 
 mod gpu;
+
+pub(crate) mod presence;
 
 mod read;
 
@@ -21,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use device::{DeviceSpec, Hardware, TpuInfo};
 pub use gpu::GpuInfo;
+pub use presence::Presence;
 pub use read::DeviceError;
 pub use shape::TargetShape;
 pub use target::{GpuMemory, Target, TargetError};

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
 use crate::{
     base::nearest,
-    pjrt::{CompileOptions, NamedValue, PjrtError, Plugin, cuda_toolkit},
+    pjrt::{CompileOptions, NamedValue, PjrtError, Plugin},
+    targets::cuda_toolkit,
 };
 
 /// What a program is compiled for: `mi300x:4x8`, `v5e:2x4`, a user's `my.toml:8`; or the devices that the plugin

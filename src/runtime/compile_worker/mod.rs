@@ -2,10 +2,10 @@
 //! that it does not like, for lack of memory, on a machine without its devices. Request and answer are files in a temporary
 //! folder.
 //!
-//! [`compile_in_child`], [`start()`] and [`describe`] start a program, which must do nothing but call [`serve()`] with its
+//! [`compile_in_worker`], [`start()`] and [`describe`] start a program, which must do nothing but call [`serve()`] with its
 //! last argument. It should end itself once its standard input ends: then this process has.
 
-mod ask;
+mod exchange;
 
 mod cache;
 
@@ -17,15 +17,17 @@ mod run;
 
 mod serve;
 
+mod stub_libs;
+
 mod start;
 
 #[cfg(test)]
 mod tests;
 
-pub use ask::ChildProgram;
 pub use cache::{Origin, compile_cached};
-pub use error::{ChildError, Stage};
+pub use error::{CompileWorkerError, Stage};
+pub use exchange::WorkerProgram;
 pub use request::{Compiled, Description};
-pub use run::{CompileJob, compile_in_child};
+pub use run::{CompileJob, compile_in_worker};
 pub use serve::serve;
 pub use start::{StartError, StartJob, describe, start};

@@ -5,7 +5,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ChildError, ChildProgram, CompileJob, Compiled, compile_in_child,
+    CompileJob, CompileWorkerError, Compiled, WorkerProgram, compile_in_worker,
     request::{EXECUTABLE, OPTIMIZED},
     run::request,
 };
@@ -17,28 +17,28 @@ const RECORD: &str = "compiled.json";
 /// Where a compiled program came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A child compiled it now.
+    /// A worker compiled it now.
     Compiler,
     /// It was compiled before.
     Cache,
 }
 
-/// As [`compile_in_child`], but what was compiled before is taken from the folder `cache`, and what is compiled now is
+/// As [`compile_in_worker`], but what was compiled before is taken from the folder `cache`, and what is compiled now is
 /// put there. `plugin_sha256` is that of the plugin's file. A cache that cannot be read or written is none.
 ///
 /// # Errors
-/// Those of [`compile_in_child`].
+/// Those of [`compile_in_worker`].
 pub fn compile_cached(
     job: &CompileJob<'_>,
-    child: &ChildProgram,
+    worker: &WorkerProgram,
     plugin_sha256: &str,
     cache: &Path,
-) -> Result<(Compiled, Origin), ChildError> {
+) -> Result<(Compiled, Origin), CompileWorkerError> {
     let folder = cache.join(key(job, plugin_sha256));
     if let Ok(compiled) = read(&folder) {
         return Ok((compiled, Origin::Cache));
     }
-    let compiled = compile_in_child(job, child)?;
+    let compiled = compile_in_worker(job, worker)?;
     if let Err(error) = write(&compiled, cache, &folder) {
         tracing::warn!(%error, cache = %cache.display(), "the compiled program is not kept");
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::targets::Platform;
+use super::Platform;
 
 /// How a sign on the PCI bus begins.
 const PCI: &str = "PCI device of vendor ";
@@ -35,7 +35,7 @@ enum Sign {
 
 /// Looks for the devices of a platform under the root of a file system. Nothing is known of the CPU, which is always there, and
 /// of other systems than Linux.
-pub(super) fn look(platform: Platform, root: &Path, variables: &[String]) -> Option<Presence> {
+pub(crate) fn look(platform: Platform, root: &Path, variables: &[String]) -> Option<Presence> {
     if cfg!(not(target_os = "linux")) || platform == Platform::Cpu {
         return None;
     }

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{
+use crate::pjrt::{
+    PjrtError,
     elf::{self, Needs},
-    error::PjrtError,
     loader, plugin,
 };
 
@@ -26,7 +26,7 @@ const COMPILER: &str = "cc";
 ///
 /// # Errors
 /// If the plugin cannot be loaded for another reason, or the system's C compiler is missing or fails.
-pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError> {
+pub(crate) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError> {
     let mut needs: Option<Needs> = None;
     let mut made: Vec<String> = Vec::new();
     loop {
@@ -183,12 +183,12 @@ mod tests {
         let path = orphan(folder.path());
         let error = plugin::keep_library(&path).unwrap_err();
         assert!(error.contains("libhloomfar.so.3: cannot open shared object file"), "{error}");
-        let stand_ins = folder.path().join("stand-ins");
-        fs::create_dir(&stand_ins).unwrap();
-        assert_eq!(load(&path, &stand_ins).unwrap(), ["libhloomfar.so.3"]);
+        let stub_libs = folder.path().join("stub-libs");
+        fs::create_dir(&stub_libs).unwrap();
+        assert_eq!(load(&path, &stub_libs).unwrap(), ["libhloomfar.so.3"]);
         assert_eq!(plugin::call_for_test(&path, b"orphan\0"), 111);
         // What is there is left alone.
-        assert!(load(&path, &stand_ins).unwrap().is_empty());
+        assert!(load(&path, &stub_libs).unwrap().is_empty());
     }
 
     #[test]

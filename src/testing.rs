@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::{
-    Client, NamedValue, Plugin,
+use crate::{
+    pjrt::{Client, NamedValue, Plugin},
     store::{Network, Silent, Store, package},
 };
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a child was doing with a plugin.
+/// What a worker was doing with a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// Loading the library, which runs its initializers, and asking for its table of calls.
@@ -28,9 +28,9 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Why a child did not do what it was asked for.
+/// Why a worker did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum ChildError {
+pub enum CompileWorkerError {
     /// The folder for request and answer cannot be used.
     #[error("cannot use {}", path.display())]
     Io {
@@ -63,13 +63,13 @@ pub enum ChildError {
         /// What can be done about it.
         hint: Option<String>,
     },
-    /// The system took the child's memory away, or gave it none.
+    /// The system took the worker's memory away, or gave it none.
     #[error("this machine has too little memory to compile it{}", words(last))]
     OutOfMemory {
-        /// The last lines that the child wrote.
+        /// The last lines that the worker wrote.
         last: Vec<String>,
     },
-    /// A signal ended the child.
+    /// A signal ended the worker.
     #[error("the plugin crashed while {stage} (signal {signal}, {name}){}", words(last))]
     Crashed {
         /// What it was doing.
@@ -78,30 +78,30 @@ pub enum ChildError {
         signal: i32,
         /// The signal's name.
         name: &'static str,
-        /// The last lines that the child wrote.
+        /// The last lines that the worker wrote.
         last: Vec<String>,
     },
-    /// The child ended by itself and left no answer.
+    /// The worker ended by itself and left no answer.
     #[error("the plugin ended its process with code {code} while {stage}{}", words(last))]
     Exited {
         /// What it was doing.
         stage: Stage,
         /// Its exit code.
         code: i32,
-        /// The last lines that the child wrote.
+        /// The last lines that the worker wrote.
         last: Vec<String>,
     },
-    /// The child took too long and was stopped.
+    /// The worker took too long and was stopped.
     #[error("the plugin was stopped after {seconds} s while {stage}{}", words(last))]
     TimedOut {
         /// What it was doing.
         stage: Stage,
         /// The time it had.
         seconds: f64,
-        /// The last lines that the child wrote.
+        /// The last lines that the worker wrote.
         last: Vec<String>,
     },
-    /// The child's answer makes no sense.
+    /// The worker's answer makes no sense.
     #[error("the plugin's process gave an invalid answer: {reason}")]
     Broken {
         /// What is wrong with it.
@@ -109,7 +109,7 @@ pub enum ChildError {
     },
 }
 
-impl ChildError {
+impl CompileWorkerError {
     /// What the user can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         match self {

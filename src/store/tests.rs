@@ -30,7 +30,7 @@ impl World {
         }
         wheel.finish().unwrap();
         let python = folder.path().join("python3");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pjrt/testdata/fake-python");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/testdata/fake-python");
         std::os::unix::fs::symlink(script, &python).unwrap();
         let store = Store::at(folder.path().join("store")).with_python(python);
         let world = Self { folder, store };

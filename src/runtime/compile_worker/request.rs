@@ -3,23 +3,26 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChildError, Stage};
-use crate::pjrt::{CompileOptions, MemoryStats, NamedValue, ProgramFormat, targets::Platform};
+use super::{CompileWorkerError, Stage};
+use crate::{
+    pjrt::{CompileOptions, MemoryStats, NamedValue, ProgramFormat},
+    targets::Platform,
+};
 
 pub(super) const REQUEST: &str = "request.json";
 pub(super) const PROGRAM: &str = "program.bin";
-pub(super) const ANSWER: &str = "answer.json";
+pub(super) const RESPONSE: &str = "response.json";
 pub(super) const EXECUTABLE: &str = "executable.bin";
 pub(super) const OPTIMIZED: &str = "optimized.bin";
-/// What the child writes to its standard error.
+/// What the worker writes to its standard error.
 pub(super) const LOG: &str = "stderr.txt";
 /// The folder for libraries that stand in for missing ones.
-pub(super) const STAND_INS: &str = "stand-ins";
+pub(super) const STUB_LIBS: &str = "stub-libs";
 
-/// The stage that the child has reached.
+/// The stage that the worker has reached.
 pub(super) const STAGE: &str = "stage.json";
 
-/// What the child is to do with a plugin.
+/// What the worker is to do with a plugin.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     pub plugin: PathBuf,
@@ -39,13 +42,13 @@ pub(super) enum Task {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CompileTask {
     pub platform: Platform,
-    pub devices: Devices,
+    pub devices: RequestedDevices,
     pub format: ProgramFormat,
     pub options: CompileOptions,
 }
 
 impl Task {
-    /// The stage that a child is in before it has written one.
+    /// The stage that a worker is in before it has written one.
     pub fn first_stage(&self) -> Stage {
         match self {
             Self::Compile(_) => Stage::Compile,
@@ -56,8 +59,8 @@ impl Task {
 
 /// How the plugin learns what to compile for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Devices {
-    /// Devices that need not be present.
+pub(super) enum RequestedDevices {
+    /// RequestedDevices that need not be present.
     Described { name: String, options: Vec<(String, NamedValue)> },
     /// Those that the plugin finds.
     Present { options: Vec<(String, NamedValue)> },
@@ -65,9 +68,9 @@ pub(super) enum Devices {
 
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum Response {
     /// Program and optimized program lie beside it.
-    Compiled(Report),
+    Compiled(CompileResponse),
     /// The client of this platform started.
     Started {
         platform: String,
@@ -89,18 +92,18 @@ pub(super) enum Answer {
     },
 }
 
-impl Answer {
+impl Response {
     /// The error of an answer that is not the one that the task asks for.
-    pub fn refusal(&self) -> ChildError {
+    pub fn refusal(&self) -> CompileWorkerError {
         match self {
             Self::NotLoaded { message, hint } | Self::Refused { message, hint } => {
-                ChildError::Refused { message: message.clone(), hint: hint.clone() }
+                CompileWorkerError::Refused { message: message.clone(), hint: hint.clone() }
             }
             Self::TooLarge { message, hint } => {
-                ChildError::TooLarge { message: message.clone(), hint: hint.clone() }
+                CompileWorkerError::TooLarge { message: message.clone(), hint: hint.clone() }
             }
             Self::Compiled(_) | Self::Started { .. } | Self::Described(_) => {
-                ChildError::Broken { reason: "it answers another request".into() }
+                CompileWorkerError::Broken { reason: "it answers another request".into() }
             }
         }
     }
@@ -115,9 +118,9 @@ pub struct Description {
     pub attributes: BTreeMap<String, NamedValue>,
 }
 
-/// What the child says of a program that it compiled.
+/// What the worker says of a program that it compiled.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct CompileResponse {
     pub api_version: (i32, i32),
     pub memory: MemoryStats,
     pub memory_limit: Option<u64>,
@@ -125,10 +128,10 @@ pub(super) struct Report {
     pub hosts: usize,
     pub optimized_format: String,
     pub compile_seconds: f64,
-    pub stand_ins: Vec<String>,
+    pub stub_libs: Vec<String>,
 }
 
-/// A program that a child compiled.
+/// A program that a worker compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compiled {
     /// What [`Client::deserialize`](crate::pjrt::Client::deserialize) takes, on the same plugin and devices.
@@ -152,7 +155,7 @@ pub struct Compiled {
     /// Seconds that the compiler alone took.
     pub compile_seconds: f64,
     /// Libraries that are not on this machine and that others stood in for.
-    pub stand_ins: Vec<String>,
+    pub stub_libs: Vec<String>,
     /// What the compiler warned of, each text once.
     pub warnings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The runner with this test binary as the child, and each plugin that is installed.
+//! The runner with this test binary as the worker, and each plugin that is installed.
 
 use std::env;
 use std::io::Write;
@@ -6,17 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::pjrt::{
-    Plugin, Program, ProgramFormat,
+use crate::{
+    pjrt::{Plugin, Program, ProgramFormat},
     targets::{Hardware, Platform, Target, devices},
     testing::{CpuBuild, cpu_plugin_path, installed_package},
 };
 
 const ROLE: &str = "HLOOM_TEST_CHILD";
 /// An `HloModuleProto` that adds two `f32[4]`.
-const ADD: &[u8] = include_bytes!("../testdata/add.pb");
+const ADD: &[u8] = include_bytes!("../../pjrt/testdata/add.pb");
 
-/// What the child does in the tests below; nothing where this runs as a test of its own.
+/// What the worker does in the tests below; nothing where this runs as a test of its own.
 #[test]
 fn child_side() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -36,7 +36,7 @@ fn child_side() {
             std::thread::sleep(Duration::from_secs(600));
         }
         "leave" => {}
-        "babble" => std::fs::write(Path::new(&folder).join(request::ANSWER), "{}").unwrap(),
+        "babble" => std::fs::write(Path::new(&folder).join(request::RESPONSE), "{}").unwrap(),
         other => panic!("no such role: {other}"),
     }
 }
@@ -46,10 +46,10 @@ fn say(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-fn child(role: &str, timeout: Duration) -> ChildProgram {
-    ChildProgram {
+fn worker(role: &str, timeout: Duration) -> WorkerProgram {
+    WorkerProgram {
         program: env::current_exe().unwrap(),
-        args: ["pjrt::child::tests::child_side", "--exact", "--nocapture"].map(Into::into).into(),
+        args: ["runtime::compile_worker::tests::child_side", "--exact", "--nocapture"].map(Into::into).into(),
         environment: vec![(ROLE.into(), role.into())],
         timeout: Some(timeout),
         scratch: env::temp_dir(),
@@ -62,14 +62,14 @@ fn compile(
     bytes: &[u8],
     role: &str,
     seconds: f64,
-) -> Result<Compiled, ChildError> {
+) -> Result<Compiled, CompileWorkerError> {
     let target: Target = target.parse().unwrap();
     let program = Program { format: ProgramFormat::Hlo, bytes };
     let job = CompileJob { plugin, target: &target, program, options: &target.compile_options() };
-    compile_in_child(&job, &child(role, Duration::from_secs_f64(seconds)))
+    compile_in_worker(&job, &worker(role, Duration::from_secs_f64(seconds)))
 }
 
-fn failure(role: &str, seconds: f64) -> ChildError {
+fn failure(role: &str, seconds: f64) -> CompileWorkerError {
     compile(Path::new("/no/plugin.so"), "cpu:1", ADD, role, seconds).unwrap_err()
 }
 
@@ -79,7 +79,7 @@ fn a_child_compiles_for_the_cpu_what_another_process_runs() {
     let compiled = compile(&plugin, "cpu:1", ADD, "serve", 300.0).unwrap();
     assert_eq!((compiled.memory.arguments, compiled.api_version), (32, (0, 115)));
     assert_eq!((compiled.optimized_format.as_str(), compiled.memory_limit), ("hlo_with_config", None));
-    let client = crate::pjrt::testing::cpu_client(CpuBuild::Pinned, 1);
+    let client = crate::testing::cpu_client(CpuBuild::Pinned, 1);
     assert_eq!(client.deserialize(&compiled.executable).unwrap().executable().name().unwrap(), "add");
 }
 
@@ -87,7 +87,7 @@ fn a_child_compiles_for_the_cpu_what_another_process_runs() {
 fn a_refusal_comes_with_the_plugins_words() {
     let plugin = cpu_plugin_path(CpuBuild::Pinned);
     let error = compile(&plugin, "cpu:1", b"no proto", "serve", 300.0).unwrap_err();
-    assert!(matches!(error, ChildError::Refused { .. }), "{error}");
+    assert!(matches!(error, CompileWorkerError::Refused { .. }), "{error}");
     assert!(error.to_string().starts_with("PJRT_Client_Compile failed with "), "{error}");
     let error = failure("serve", 300.0);
     assert_eq!(error.to_string(), "cannot open plugin: /no/plugin.so");
@@ -98,26 +98,26 @@ fn a_refusal_comes_with_the_plugins_words() {
 fn a_child_that_aborts_is_an_error_with_its_last_words() {
     let error = failure("abort", 300.0);
     let text = error.to_string();
-    assert!(matches!(error, ChildError::Crashed { signal: 6, .. }), "{text}");
+    assert!(matches!(error, CompileWorkerError::Crashed { signal: 6, .. }), "{text}");
     assert!(text.starts_with("the plugin crashed while compiling (signal 6, aborted); the last it wrote:\n"));
     assert!(text.ends_with("Check failed: it is good"), "{text}");
-    assert!(matches!(failure("starve", 300.0), ChildError::OutOfMemory { .. }));
+    assert!(matches!(failure("starve", 300.0), CompileWorkerError::OutOfMemory { .. }));
 }
 
 #[test]
 fn a_child_that_takes_too_long_is_stopped() {
     let error = failure("sleep", 1.5);
-    assert!(matches!(error, ChildError::TimedOut { .. }), "{error}");
+    assert!(matches!(error, CompileWorkerError::TimedOut { .. }), "{error}");
     assert!(error.to_string().starts_with("the plugin was stopped after 1.5 s while compiling"), "{error}");
 }
 
 #[test]
 fn a_child_without_an_answer_is_an_error() {
-    assert!(matches!(failure("leave", 300.0), ChildError::Exited { code: 0, .. }));
+    assert!(matches!(failure("leave", 300.0), CompileWorkerError::Exited { code: 0, .. }));
     assert!(
         failure("babble", 300.0).to_string().starts_with("the plugin's process gave an invalid answer: ")
     );
-    let mut nothing = child("serve", Duration::from_secs(1));
+    let mut nothing = worker("serve", Duration::from_secs(1));
     nothing.program = "/no/program".into();
     let target = Target::default();
     let program = Program { format: ProgramFormat::Hlo, bytes: ADD };
@@ -127,7 +127,7 @@ fn a_child_without_an_answer_is_an_error() {
         program,
         options: &target.compile_options(),
     };
-    assert_eq!(compile_in_child(&job, &nothing).unwrap_err().to_string(), "cannot start /no/program");
+    assert_eq!(compile_in_worker(&job, &nothing).unwrap_err().to_string(), "cannot start /no/program");
 }
 
 /// Compiles for every kind of device of a platform, and for `shapes`, where its plugin is installed.
@@ -190,8 +190,8 @@ fn what_does_not_fit_is_told_from_what_is_wrong() {
     let target: Target = "v5e:1x1".parse().unwrap();
     let program = Program { format: ProgramFormat::Mlir, bytes: LARGE.as_bytes() };
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &target.compile_options() };
-    let error = compile_in_child(&job, &child("serve", Duration::from_secs(300))).unwrap_err();
-    assert!(matches!(error, ChildError::TooLarge { .. }), "{error}");
+    let error = compile_in_worker(&job, &worker("serve", Duration::from_secs(300))).unwrap_err();
+    assert!(matches!(error, CompileWorkerError::TooLarge { .. }), "{error}");
     assert!(error.hint().unwrap().contains("it does not fit in the device's memory"));
 }
 
@@ -200,9 +200,9 @@ fn tpus_need_not_be_here() {
     ahead(Platform::Tpu, &["v5e:2x4", "v5p:4x4x4", "v6e:2x4", "tpu7x:2x2x2"]);
 }
 
-fn start_on(plugin: &Path, target: &str, child: &ChildProgram, cache: &Path) -> Result<(), StartError> {
+fn start_on(plugin: &Path, target: &str, worker: &WorkerProgram, cache: &Path) -> Result<(), StartError> {
     let target: Target = target.parse().unwrap();
-    start(&StartJob { plugin, target: &target, variables: &[] }, child, cache)
+    start(&StartJob { plugin, target: &target, variables: &[] }, worker, cache)
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn a_cpu_plugin_that_started_is_not_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("started");
     let plugin = cpu_plugin_path(CpuBuild::Pinned);
-    let serve = child("serve", Duration::from_secs(300));
+    let serve = worker("serve", Duration::from_secs(300));
     start_on(&plugin, "cpu:2", &serve, &cache).unwrap();
-    let none = ChildProgram { program: "/no/program".into(), ..serve };
+    let none = WorkerProgram { program: "/no/program".into(), ..serve };
     start_on(&plugin, "cpu:2", &none, &cache).unwrap();
     // Other options, or another file, are another start.
     let error = start_on(&plugin, "cpu:3", &none, &cache).unwrap_err();
@@ -231,7 +231,7 @@ fn a_start_that_failed_is_tried_again() {
         ("sleep", "the plugin was stopped after 1.5 s while loading; the last it wrote:\n"),
         ("leave", "the plugin ended its process with code 0 while loading"),
     ] {
-        let error = start_on(&plugin, "cpu:1", &child(role, Duration::from_secs_f64(1.5)), cache.path());
+        let error = start_on(&plugin, "cpu:1", &worker(role, Duration::from_secs_f64(1.5)), cache.path());
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with(expect), "{text}");
     }
@@ -242,7 +242,7 @@ fn a_start_that_failed_is_tried_again() {
 fn every_plugin_describes_itself_without_devices() {
     for (key, version) in [("cpu", (0, 115)), ("cpu-0.81", (0, 81)), ("cuda", (0, 116)), ("tpu", (0, 117))] {
         let Some(plugin) = installed_package(key) else { continue };
-        let found = describe(&plugin, &child("serve", Duration::from_secs(60))).unwrap();
+        let found = describe(&plugin, &worker("serve", Duration::from_secs(60))).unwrap();
         assert_eq!(found.api_version, version, "{key}");
         assert!(found.attributes.contains_key("xla_version"), "{key}");
     }

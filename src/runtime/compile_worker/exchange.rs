@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::{
-    ChildError, Stage,
-    request::{ANSWER, Answer, LOG, PROGRAM, REQUEST, Request, STAGE, STAND_INS},
+    CompileWorkerError, Stage,
+    request::{LOG, PROGRAM, REQUEST, RESPONSE, Request, Response, STAGE, STUB_LIBS},
 };
-use crate::pjrt::{LOG_LEVEL, process::KillOnDrop};
+use crate::{base::KillOnDrop, pjrt::LOG_LEVEL};
 
-/// How often it is looked whether the child has ended.
+/// How often it is looked whether the worker has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// Time that a child has to end after its answer: some plugins hang when they shut down.
+/// Time that a worker has to end after its answer: some plugins hang when they shut down.
 const GRACE: Duration = Duration::from_secs(5);
-/// How much of what the child wrote goes into an error.
+/// How much of what the worker wrote goes into an error.
 const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
 const LINE_CHARS: usize = 400;
 
-/// How a child is started.
+/// How a worker is started.
 #[derive(Clone, Debug)]
-pub struct ChildProgram {
+pub struct WorkerProgram {
     /// The program, usually the running one.
     pub program: PathBuf,
     /// Its arguments; the folder of the request comes after them.
@@ -38,76 +38,77 @@ pub struct ChildProgram {
     pub scratch: PathBuf,
 }
 
-/// A child's answer, and the files beside it.
+/// A worker's answer, and the files beside it.
 pub(super) struct Answered {
-    pub answer: Answer,
+    pub answer: Response,
     folder: TempDir,
 }
 
 impl Answered {
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, ChildError> {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, CompileWorkerError> {
         let path = self.folder.path().join(name);
-        fs::read(&path).map_err(|source| ChildError::Io { path, source })
+        fs::read(&path).map_err(|source| CompileWorkerError::Io { path, source })
     }
 }
 
-/// Has a child do what `request` says and waits for its answer. Whatever the plugin does to the child becomes an error.
-pub(super) fn ask(
+/// Has a worker do what `request` says and waits for its answer. Whatever the plugin does to the worker becomes an error.
+pub(super) fn exchange(
     request: &Request,
     program: &[u8],
     environment: &[(&str, &str)],
-    child: &ChildProgram,
-) -> Result<Answered, ChildError> {
+    worker: &WorkerProgram,
+) -> Result<Answered, CompileWorkerError> {
     let folder = tempfile::Builder::new()
         .prefix("hloom-compile-")
-        .tempdir_in(&child.scratch)
-        .map_err(|source| ChildError::Io { path: child.scratch.clone(), source })?;
+        .tempdir_in(&worker.scratch)
+        .map_err(|source| CompileWorkerError::Io { path: worker.scratch.clone(), source })?;
     let place = |name: &str| folder.path().join(name);
     let write = |name: &str, bytes: &[u8]| {
-        fs::write(place(name), bytes).map_err(|source| ChildError::Io { path: place(name), source })
+        fs::write(place(name), bytes).map_err(|source| CompileWorkerError::Io { path: place(name), source })
     };
-    let text =
-        serde_json::to_vec(request).map_err(|error| ChildError::Broken { reason: error.to_string() })?;
+    let text = serde_json::to_vec(request)
+        .map_err(|error| CompileWorkerError::Broken { reason: error.to_string() })?;
     write(REQUEST, &text)?;
     write(PROGRAM, program)?;
-    fs::create_dir(place(STAND_INS)).map_err(|source| ChildError::Io { path: place(STAND_INS), source })?;
+    fs::create_dir(place(STUB_LIBS))
+        .map_err(|source| CompileWorkerError::Io { path: place(STUB_LIBS), source })?;
 
     let kills_before = oom_kills();
-    let status = run(environment, child, folder.path())?;
+    let status = run(environment, worker, folder.path())?;
     let last = || last_lines(&place(LOG));
     let stage = fs::read(place(STAGE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let stage = stage.unwrap_or_else(|| request.task.first_stage());
-    match (fs::read(place(ANSWER)), status) {
+    match (fs::read(place(RESPONSE)), status) {
         // An answer counts, however the plugin ends afterwards.
         (Ok(answer), _) => {
-            let broken = |error: serde_json::Error| ChildError::Broken { reason: error.to_string() };
+            let broken = |error: serde_json::Error| CompileWorkerError::Broken { reason: error.to_string() };
             Ok(Answered { answer: serde_json::from_slice(&answer).map_err(broken)?, folder })
         }
         (Err(_), None) => {
-            let seconds = child.timeout.unwrap_or_default().as_secs_f64();
-            Err(ChildError::TimedOut { stage, seconds, last: last() })
+            let seconds = worker.timeout.unwrap_or_default().as_secs_f64();
+            Err(CompileWorkerError::TimedOut { stage, seconds, last: last() })
         }
         (Err(_), Some(status)) => Err(explain(stage, status, last(), oom_kills() > kills_before)),
     }
 }
 
-/// Starts the child and waits for its end, or for the time that it has; then it is stopped.
+/// Starts the worker and waits for its end, or for the time that it has; then it is stopped.
 fn run(
     environment: &[(&str, &str)],
-    child: &ChildProgram,
+    worker: &WorkerProgram,
     folder: &Path,
-) -> Result<Option<ExitStatus>, ChildError> {
+) -> Result<Option<ExitStatus>, CompileWorkerError> {
     let log = folder.join(LOG);
-    let stderr = File::create(&log).map_err(|source| ChildError::Io { path: log, source })?;
-    let start_error = |source| ChildError::Start { program: child.program.clone(), source };
-    let spawned = Command::new(&child.program)
-        .args(&child.args)
+    let stderr = File::create(&log).map_err(|source| CompileWorkerError::Io { path: log, source })?;
+    let start_error = |source| CompileWorkerError::Start { program: worker.program.clone(), source };
+    let spawned = Command::new(&worker.program)
+        .args(&worker.args)
         .arg(folder)
         // Warnings are part of the answer.
         .env(LOG_LEVEL, "1")
         .envs(environment.iter().copied())
-        .envs(child.environment.iter().map(|(name, value)| (name, value)))
-        // Nothing is written into the pipe: its end tells the child that this process has ended.
+        .envs(worker.environment.iter().map(|(name, value)| (name, value)))
+        // Nothing is written into the pipe: its end tells the worker that this process has ended.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(stderr)
@@ -120,12 +121,12 @@ fn run(
         if let Some(status) = spawned.0.try_wait().map_err(start_error)? {
             return Ok(Some(status));
         }
-        if answered.is_none() && folder.join(ANSWER).exists() {
+        if answered.is_none() && folder.join(RESPONSE).exists() {
             answered = Some(Instant::now());
         }
         let is_over = match answered {
             Some(since) => since.elapsed() >= GRACE,
-            None => child.timeout.is_some_and(|timeout| start.elapsed() >= timeout),
+            None => worker.timeout.is_some_and(|timeout| start.elapsed() >= timeout),
         };
         if is_over {
             return Ok(None);
@@ -134,16 +135,16 @@ fn run(
     }
 }
 
-/// Why a child left no answer.
-fn explain(stage: Stage, status: ExitStatus, last: Vec<String>, system_killed: bool) -> ChildError {
+/// Why a worker left no answer.
+fn explain(stage: Stage, status: ExitStatus, last: Vec<String>, system_killed: bool) -> CompileWorkerError {
     const NO_MEMORY: &[&str] = &["bad_alloc", "Cannot allocate memory", "out of memory"];
     let signal = signal(status);
     let says_so = last.iter().any(|line| NO_MEMORY.iter().any(|sign| line.contains(sign)));
     match signal {
-        Some((9, _)) if system_killed => ChildError::OutOfMemory { last },
-        Some(_) if says_so => ChildError::OutOfMemory { last },
-        Some((signal, name)) => ChildError::Crashed { stage, signal, name, last },
-        None => ChildError::Exited { stage, code: status.code().unwrap_or_default(), last },
+        Some((9, _)) if system_killed => CompileWorkerError::OutOfMemory { last },
+        Some(_) if says_so => CompileWorkerError::OutOfMemory { last },
+        Some((signal, name)) => CompileWorkerError::Crashed { stage, signal, name, last },
+        None => CompileWorkerError::Exited { stage, code: status.code().unwrap_or_default(), last },
     }
 }
 
@@ -176,7 +177,7 @@ fn oom_kills() -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
-/// The last lines of what a child wrote.
+/// The last lines of what a worker wrote.
 fn last_lines(path: &Path) -> Vec<String> {
     let tail = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
