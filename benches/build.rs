@@ -9,7 +9,7 @@ use hloom::{
     hlo::{proto, text},
     mesh,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Packing, Program, StepSpec, Workload, build, tensors},
+    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
     templates::TemplateLibrary,
 };
 
@@ -33,7 +33,7 @@ fn builds(c: &mut Criterion) {
     for name in ["tiny", "llama3.1-405b"] {
         let (config, lora) = adapted(name);
         let spec = train_step(&config, &lora, &templates);
-        let bytes = || proto::encode(&build(black_box(&spec), Program::Train).unwrap().module);
+        let bytes = || proto::encode(&build(black_box(&spec), StepKind::Train).unwrap().module);
         let size = bytes().len();
         assert!(size < 1_000_000, "the module of {name} has {size} bytes");
         c.bench_function(&format!("build {name} to {size} bytes"), |b| b.iter(bytes));
@@ -49,7 +49,7 @@ fn shards(c: &mut Criterion) {
     let loaded = mesh::load(&file).unwrap();
     let bytes = || {
         let plan = loaded.plan(&tensors(black_box(plain.workload)), 8).unwrap();
-        proto::encode(&build(&StepSpec { mesh: Some(&plan), ..plain }, Program::Train).unwrap().module)
+        proto::encode(&build(&StepSpec { mesh: Some(&plan), ..plain }, StepKind::Train).unwrap().module)
     };
     let size = bytes().len();
     c.bench_function(&format!("build llama3.1-405b on a mesh to {size} bytes"), |b| b.iter(bytes));
@@ -58,7 +58,7 @@ fn shards(c: &mut Criterion) {
 fn texts(c: &mut Criterion) {
     let templates = TemplateLibrary::embedded();
     let (config, lora) = adapted("llama3.1-405b");
-    let built = build(&train_step(&config, &lora, &templates), Program::Train).unwrap();
+    let built = build(&train_step(&config, &lora, &templates), StepKind::Train).unwrap();
     let printed = text::print(&built.module);
     c.bench_function("print llama3.1-405b", |b| b.iter(|| text::print(black_box(&built.module))));
     c.bench_function("parse llama3.1-405b", |b| b.iter(|| text::parse(black_box(&printed), "step").unwrap()));

@@ -8,7 +8,7 @@ use hloom::{
     data::Batch,
     model::LoraSpec,
     runtime::Engine,
-    step::{Packing, Program, StepSpec, Workload},
+    step::{Packing, StepKind, StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin, package_file},
@@ -26,7 +26,7 @@ fn train_step(criterion: &mut Criterion) {
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).expect("the CPU is there");
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).expect("the weights load");
     trainer.start(&initial_factors(&model.config, &lora, 0)).expect("the adapters load");
-    trainer.prepare(Program::Train).expect("the step compiles");
+    trainer.prepare(StepKind::Train).expect("the step compiles");
 
     let vocab = model.config.vocab_size;
     let ids: Vec<i32> = (0..batch * seq).map(|i| (i * 7919 % vocab) as i32).collect();

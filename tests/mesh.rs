@@ -7,7 +7,7 @@ use hloom::{
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
     runtime::Engine,
-    step::{Packing, Program, StepSpec, Workload, build, tensors},
+    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
@@ -83,7 +83,7 @@ fn no_shipped_config_makes_the_partitioner_warn() {
         for partitioner in [Partitioner::Gspmd, Partitioner::Shardy] {
             plan.partitioner = partitioner;
             let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
-            let compiled = engine.compile(build(&spec, Program::Train).unwrap(), Some(&plan)).unwrap();
+            let compiled = engine.compile(build(&spec, StepKind::Train).unwrap(), Some(&plan)).unwrap();
             assert!(compiled.warnings().is_empty(), "{name}: {:#?}", compiled.warnings());
         }
     }

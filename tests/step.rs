@@ -4,17 +4,17 @@ use hloom::{
     base::DType,
     hlo::proto,
     model::{Config, LoraSpec, builtin_names},
-    step::{Packing, Program, StepSpec, Workload, build},
+    step::{Packing, StepKind, StepSpec, Workload, build},
     templates::TemplateLibrary,
 };
 
-const PROGRAMS: [Program; 6] = [
-    Program::Train,
-    Program::Accumulate,
-    Program::Apply,
-    Program::Evaluate,
-    Program::Logits,
-    Program::NextLogits,
+const PROGRAMS: [StepKind; 6] = [
+    StepKind::Train,
+    StepKind::Accumulate,
+    StepKind::Apply,
+    StepKind::Evaluate,
+    StepKind::Logits,
+    StepKind::NextLogits,
 ];
 
 #[test]

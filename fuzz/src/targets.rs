@@ -15,7 +15,7 @@ use hloom::{
     model::Config,
     targets::DeviceSpec,
     runtime::bundle::{Bundle, Contents, sha256},
-    step::{Program, StepSpec, build, tensors},
+    step::{StepKind, StepSpec, build, tensors},
     templates::TemplateLibrary,
     train::{checkpoint, lora_spec, open_adapter},
     weights::{Checkpoint, ModelFiles, WeightsError, read_adapter, read_safetensors},
@@ -68,7 +68,7 @@ pub fn template(input: &[u8]) {
     let config = model::config();
     let lora = model::lora(&config);
     let spec = StepSpec::new(model::workload(&config, &lora), &templates);
-    match build(&spec, Program::Train) {
+    match build(&spec, StepKind::Train) {
         Ok(program) => oracle::round_trips(program.module.into_module()),
         Err(error) => {
             let message = error.to_string();
@@ -91,7 +91,7 @@ pub fn mesh(input: &[u8]) {
         let Ok(plan) = loaded.plan(&tensors(workload), devices) else { continue };
         let templates = TemplateLibrary::embedded();
         let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
-        build(&spec, Program::Evaluate).expect("a step on a checked mesh");
+        build(&spec, StepKind::Evaluate).expect("a step on a checked mesh");
     }
 }
 

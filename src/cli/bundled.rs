@@ -153,7 +153,7 @@ impl Source {
     ) -> Result<Compiled, TrainError> {
         let program = bundle.program(spec)?;
         if matches!(self, Self::Recompiled) && bundle.manifest().hloom == env!("CARGO_PKG_VERSION") {
-            let expected = sha256(&proto::encode(&step::build(spec, step::Program::Train)?.module));
+            let expected = sha256(&proto::encode(&step::build(spec, step::StepKind::Train)?.module));
             let found = bundle.manifest().module_sha256.clone();
             if found != expected {
                 let path = bundle.folder().join(MODULE);

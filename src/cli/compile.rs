@@ -100,7 +100,7 @@ impl Compile {
             templates: &templates,
             mesh: mesh.as_ref(),
         };
-        let program = step::build(&spec, step::Program::Train)?;
+        let program = step::build(&spec, step::StepKind::Train)?;
         let module = proto::encode(&program.module);
 
         let made = made(model, &workload, &spec, &templates);

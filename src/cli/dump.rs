@@ -155,7 +155,7 @@ impl Dump {
     }
 }
 
-impl From<Program> for step::Program {
+impl From<Program> for step::StepKind {
     fn from(program: Program) -> Self {
         match program {
             Program::Train => Self::Train,

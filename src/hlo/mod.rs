@@ -21,6 +21,7 @@ mod slices;
 #[cfg(test)]
 mod testing;
 pub mod text;
+mod tree;
 mod value;
 mod verify;
 
@@ -33,5 +34,7 @@ pub use loops::Iteration;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};
 pub use sharding::{Devices, Sharding, Tiling};
+pub use tree::ValueTree;
+pub(crate) use tree::value_tree;
 pub use value::Value;
 pub use verify::{Verified, verify};

@@ -32,6 +32,16 @@ pub enum Factor {
     B,
 }
 
+impl Factor {
+    /// Its name in PEFT's state dicts, without the `.weight`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "lora_A",
+            Self::B => "lora_B",
+        }
+    }
+}
+
 /// A factor of the adapters of one linear, stacked over the layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AdapterId {

@@ -9,43 +9,41 @@ use crate::{
     model::{Linear, Param, features, nn::Attention, sizes},
 };
 
-/// How a step is computed. It decides what time and memory it takes; what comes out is the same, up to
-/// rounding.
+/// Options that trade time for memory. The results are the same, up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepOptions {
-    /// How attention is computed.
+    /// The algorithm of attention.
     pub attention: Attention,
-    /// Positions of each sequence whose logits are there at one time; without a number, as many as take a moderate part of
-    /// a device's memory.
+    /// Positions of each row whose logits exist at one time; `None`: as many as take 128 MiB on a device.
     pub loss_chunk: Option<NonZeroUsize>,
-    /// What the forward pass over a layer leaves for the backward one; where nothing is said, [`Remat::Dots`] if that takes
-    /// a moderate part of a device's memory, else [`Remat::Full`].
+    /// What the forward pass of a layer saves for the backward pass; `None`: [`Remat::Dots`] if that takes at most 1 GiB on a
+    /// device, else [`Remat::Full`].
     pub remat: Option<Remat>,
-    /// Where given, the forward pass leaves the input of every so many layers, from which the backward pass runs these
-    /// layers forward once more, under `remat`.
+    /// The number of layers in a group of which only the input is saved; the backward pass runs the group forward again, under
+    /// `remat`.
     pub remat_every: Option<NonZeroUsize>,
-    /// Where the frozen matrices of the layers lie; from the host, a layer's come to the device while it is computed.
+    /// Memory space of the frozen matrices of the layers; from host memory, those of one layer at a time are copied to the device.
     pub weights: MemorySpace,
-    /// Equal parts of a batch that a step computes one after the other, summing their gradients.
+    /// The number of equal parts of a batch that a step computes one after the other, summing their gradients.
     pub micro_batches: NonZeroUsize,
 }
 
-/// What the forward pass over a layer leaves for the backward one, which computes again what is not there.
+/// Rematerialization policy: what the forward pass of a layer saves; the backward pass computes the rest again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Remat {
-    /// The layer's input: all is computed again.
+    /// The layer's input.
     Full,
-    /// The results of matrix products and of attention too.
+    /// The layer's input and the results of matrix products and attention.
     Dots,
-    /// All that the backward pass needs of the values between the layer's operations. Nothing but these operations' own
-    /// intermediate values is computed again.
+    /// Every value between the layer's operations that the backward pass reads; only values inside of an operation are computed
+    /// again.
     None,
-    /// The layer's input, in the host's memory.
+    /// The layer's input, in host memory.
     Offload,
 }
 
-/// Bytes that the results of matrix products take on a device at most where they are kept unasked.
+/// Bytes on a device that saved results of matrix products take at most, if no policy is given.
 const KEPT_BYTES: usize = 1 << 30;
 
 /// The number of elements of these dimensions.
@@ -54,7 +52,7 @@ fn elements(dims: &[(Dim, usize)]) -> usize {
 }
 
 impl StepOptions {
-    /// What suits sequences of this length.
+    /// The defaults for rows of this length.
     pub fn for_length(seq: usize) -> Self {
         Self {
             attention: Attention::for_length(seq),
@@ -68,7 +66,7 @@ impl StepOptions {
 }
 
 impl StepOptions {
-    /// What the forward pass leaves in a step of `workload` whose batch a mesh splits into `batch_shards`.
+    /// The rematerialization policy for `workload`, on a mesh that shards the batch into `batch_shards`.
     pub fn remat_of(&self, workload: &Workload<'_>, batch_shards: usize) -> Remat {
         self.remat.unwrap_or_else(|| {
             let &Workload { config, dtype, batch, seq, .. } = workload;
@@ -76,21 +74,21 @@ impl StepOptions {
             let products =
                 [Linear::Query, Linear::Key, Linear::Value, Linear::Output, Linear::Gate, Linear::Up];
             let products: usize = products.map(|linear| elements(&features(linear).output)).iter().sum();
-            let (input, mixed) =
+            let (input, heads) =
                 (elements(&features(Linear::Query).input), elements(&features(Linear::Output).input));
             let weights = match self.attention {
                 Attention::Dense => config.num_attention_heads * seq,
                 Attention::Blocks(_) => config.num_attention_heads,
             };
-            let of_token = (input + products + mixed) * dtype.bytes() + weights * DType::F32.bytes();
+            let of_token = (input + products + heads) * dtype.bytes() + weights * DType::F32.bytes();
             let tokens = (batch * seq).div_ceil(batch_shards.max(1));
             let kept = tokens.saturating_mul(of_token).saturating_mul(config.num_hidden_layers);
             if kept <= KEPT_BYTES { Remat::Dots } else { Remat::Full }
         })
     }
 
-    /// Where an argument lies. Vectors stay on the device: they take no room, and those of several layers share a tile of a
-    /// TPU's memory.
+    /// The memory space of an argument. Vectors stay on the device: they are small, and those of several layers share a tile of
+    /// TPU memory.
     pub fn memory(&self, role: Role) -> MemorySpace {
         match role {
             Role::Base(Param::Weight(_)) => self.weights,
@@ -103,7 +101,7 @@ impl Remat {
     /// Every policy.
     pub const ALL: [Self; 4] = [Self::Full, Self::Dots, Self::None, Self::Offload];
 
-    /// The spelling on the command line.
+    /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -113,8 +111,8 @@ impl Remat {
         }
     }
 
-    /// What a layer's backward computation takes over besides the layer's input.
-    pub(super) fn keep(self) -> SavePolicy {
+    /// What a layer's backward computation reads besides the layer's input.
+    pub(super) fn save_policy(self) -> SavePolicy {
         match self {
             Self::Full | Self::Offload => SavePolicy::Nothing,
             Self::Dots => SavePolicy::Dots,

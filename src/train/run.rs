@@ -25,7 +25,7 @@ use crate::{
     model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
     runtime::{Compiled, Engine},
-    step::{Packing, Program, StepOptions, StepSpec, Workload},
+    step::{Packing, StepKind, StepOptions, StepSpec, Workload},
     templates::TemplateLibrary,
     weights::{Adapter, write_adapter},
 };
@@ -265,7 +265,7 @@ pub fn run(
     let mut trainer =
         Trainer::new(engine, spec, &model.checkpoint, |bytes| observer.event(Event::Loaded { bytes }))?;
     if let Some(step) = step {
-        trainer.adopt(Program::Train, step);
+        trainer.adopt(StepKind::Train, step);
     }
     trainer.start(&initial_factors(&model.config, &plan, config.seed))?;
     if let Some(saved) = saved {
@@ -274,8 +274,11 @@ pub fn run(
     }
     observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
     observer.event(Event::Phase("compiling"));
-    let programs =
-        if config.accumulate == 1 { vec![Program::Train] } else { vec![Program::Accumulate, Program::Apply] };
+    let programs = if config.accumulate == 1 {
+        vec![StepKind::Train]
+    } else {
+        vec![StepKind::Accumulate, StepKind::Apply]
+    };
     programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
     trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
 

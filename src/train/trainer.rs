@@ -6,7 +6,7 @@ use crate::{
     data::Batch,
     model::{AdapterId, AdapterSpec, adapter_params},
     runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
-    step::{Packing, Program, Role, Slot, StepSpec, Workload, build, slots},
+    step::{Packing, Role, Slot, StepKind, StepSpec, Workload, build, slots},
     weights::Checkpoint,
 };
 
@@ -15,7 +15,7 @@ pub struct Trainer<'a> {
     engine: Engine,
     spec: StepSpec<'a>,
     state: State,
-    compiled: BTreeMap<Program, Compiled>,
+    compiled: BTreeMap<StepKind, Compiled>,
     warnings: BTreeSet<String>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Takes a program that is compiled already.
-    pub fn adopt(&mut self, program: Program, compiled: Compiled) {
+    pub fn adopt(&mut self, program: StepKind, compiled: Compiled) {
         self.compiled.insert(program, compiled);
     }
 
@@ -107,7 +107,7 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If it cannot be built or compiled.
-    pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
+    pub fn prepare(&mut self, program: StepKind) -> Result<&Compiled, TrainError> {
         if !self.compiled.contains_key(&program) {
             let workload = self.workload(program);
             let woven = build(&StepSpec { workload, ..self.spec }, program)?;
@@ -119,12 +119,12 @@ impl<'a> Trainer<'a> {
     }
 
     /// What a program works on: logits are asked of rows that hold one sequence each.
-    fn workload(&self, program: Program) -> Workload<'a> {
+    fn workload(&self, program: StepKind) -> Workload<'a> {
         let workload = self.spec.workload;
         match program {
-            Program::NextLogits => Workload { batch: 1, packing: Packing::Off, ..workload },
-            Program::Logits => Workload { packing: Packing::Off, ..workload },
-            Program::Train | Program::Accumulate | Program::Apply | Program::Evaluate => workload,
+            StepKind::NextLogits => Workload { batch: 1, packing: Packing::Off, ..workload },
+            StepKind::Logits => Workload { packing: Packing::Off, ..workload },
+            StepKind::Train | StepKind::Accumulate | StepKind::Apply | StepKind::Evaluate => workload,
         }
     }
 
@@ -149,7 +149,7 @@ impl<'a> Trainer<'a> {
     pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
         let rate = (Role::LearningRate, Literal::scalar(DType::F32, learning_rate));
         let inputs = [&self.arrays(batch)[..], &[rate]].concat();
-        let results = self.run(Program::Train, &inputs)?;
+        let results = self.run(StepKind::Train, &inputs)?;
         Ok(StepMetrics {
             loss: scalar(&results, Role::Loss)?,
             grad_norm: scalar(&results, Role::GradNorm)?,
@@ -175,7 +175,7 @@ impl<'a> Trainer<'a> {
             (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
             (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64)),
         ];
-        let results = self.run(Program::Apply, &inputs)?;
+        let results = self.run(StepKind::Apply, &inputs)?;
         Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, num_label_tokens })
     }
 
@@ -205,7 +205,7 @@ impl<'a> Trainer<'a> {
     pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
         let (mut sum, mut num_label_tokens) = (0.0, 0.0);
         for batch in batches {
-            let results = self.run(Program::Evaluate, &self.arrays(&batch))?;
+            let results = self.run(StepKind::Evaluate, &self.arrays(&batch))?;
             let weight = f64::from(scalar(&results, Role::NumLabelTokens)?);
             sum += f64::from(scalar(&results, Role::Loss)?) * weight;
             num_label_tokens += weight;
@@ -218,7 +218,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If the plugin fails.
     pub fn logits(&mut self, input_ids: &Literal) -> Result<Literal, TrainError> {
-        self.result(Program::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
+        self.result(StepKind::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
     }
 
     /// `f32[1, vocab]` at one position of a single sequence: `input_ids s32[1, seq]`, `position s32[1]`.
@@ -227,7 +227,7 @@ impl<'a> Trainer<'a> {
     /// If the plugin fails.
     pub fn next_logits(&mut self, input_ids: &Literal, position: &Literal) -> Result<Literal, TrainError> {
         let inputs = [(Role::InputIds, input_ids.clone()), (Role::Position, position.clone())];
-        self.result(Program::NextLogits, &inputs, Role::NextLogits)
+        self.result(StepKind::NextLogits, &inputs, Role::NextLogits)
     }
 
     /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
@@ -277,14 +277,14 @@ impl<'a> Trainer<'a> {
             let num_label_tokens =
                 (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64));
             let inputs = [&self.arrays(batch)[..], &[num_label_tokens]].concat();
-            self.run(Program::Accumulate, &inputs)?;
+            self.run(StepKind::Accumulate, &inputs)?;
         }
         Ok(self.get(Role::Loss)?.get_f64(0) as f32)
     }
 
     fn result(
         &mut self,
-        program: Program,
+        program: StepKind,
         inputs: &[(Role, Literal)],
         role: Role,
     ) -> Result<Literal, TrainError> {
@@ -292,7 +292,7 @@ impl<'a> Trainer<'a> {
         Ok(results.remove(&role).ok_or(RuntimeError::Missing { role })?)
     }
 
-    fn run(&mut self, program: Program, inputs: &[(Role, Literal)]) -> Result<Results, TrainError> {
+    fn run(&mut self, program: StepKind, inputs: &[(Role, Literal)]) -> Result<Results, TrainError> {
         self.prepare(program)?;
         Ok(self.engine.run(&self.compiled[&program], &mut self.state, inputs)?)
     }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use hloom::{
     base::DType,
     model::{Config, LoraSpec, nn::Attention},
-    step::{Packing, Program, StepOptions, StepSpec, Workload, build},
+    step::{Packing, StepKind, StepOptions, StepSpec, Workload, build},
     templates::TemplateLibrary,
 };
 use tempfile::TempDir;
@@ -35,7 +35,7 @@ fn build_with(name: &str, text: &str) -> Result<(), String> {
             Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 4, packing };
         let spec = StepSpec::new(workload, &templates);
         let spec = StepSpec { options: StepOptions { attention, ..spec.options }, ..spec };
-        build(&spec, Program::Train).map_err(|error| {
+        build(&spec, StepKind::Train).map_err(|error| {
             let place = format!("{}/", folder.path().display());
             error.to_string().replace(&place, "")
         })?;

@@ -1,6 +1,6 @@
 use super::Scope;
 use crate::{
-    hlo::Value,
+    hlo::{Value, value_tree},
     templates::{TemplateError, template_args},
 };
 
@@ -15,6 +15,8 @@ pub struct NextToken<'b> {
     /// `s32[]`, the number of positions that count.
     pub num_label_tokens: Value<'b>,
 }
+
+value_tree! { NextToken { target, num_label_tokens } }
 
 /// The targets for `labels s32[batch, seq]`, which stand at the positions of their own tokens.
 ///

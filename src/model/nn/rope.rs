@@ -1,7 +1,7 @@
 use super::Scope;
 use crate::{
     base::Literal,
-    hlo::{Builder, Value},
+    hlo::{Builder, Value, value_tree},
     templates::{TemplateError, template_args},
 };
 
@@ -13,6 +13,8 @@ pub struct RopeTable<'b> {
     /// Sines, negative for the first half.
     pub sin: Value<'b>,
 }
+
+value_tree! { RopeTable { cos, sin } }
 
 /// The phases of positions `0 .. seq`.
 ///
