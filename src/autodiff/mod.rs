@@ -23,10 +23,10 @@ use crate::{
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AutodiffError {
     /// The path from the parameters to the result goes through an operation without a rule.
-    #[error("{place}: cannot differentiate {opcode}: {why}")]
+    #[error("{location}: cannot differentiate {opcode}: {why}")]
     NoRule {
         /// The instruction.
-        place: Location,
+        location: Location,
         /// What it does.
         opcode: Opcode,
         /// Why there is no rule.
@@ -206,8 +206,8 @@ impl<'b> Tape<'b> {
     }
 
     fn no_rule(&self, id: InstrId, instr: &Instr, why: &'static str) -> AutodiffError {
-        let place = self.b.module().place(self.primal_id, id);
-        AutodiffError::NoRule { place, opcode: instr.opcode, why }
+        let location = self.b.module().location(self.primal_id, id);
+        AutodiffError::NoRule { location, opcode: instr.opcode, why }
     }
 }
 

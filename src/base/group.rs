@@ -18,7 +18,7 @@ impl Diagnostics {
         let mut groups: Vec<Group> = Vec::new();
         let mut known: HashMap<(String, String, Option<String>), usize> = HashMap::new();
         for diagnostic in self.0 {
-            let (pattern, number) = pattern(diagnostic.place.item.as_deref().unwrap_or_default());
+            let (pattern, number) = pattern(diagnostic.location.item.as_deref().unwrap_or_default());
             let at = *known
                 .entry((pattern, diagnostic.message.clone(), diagnostic.hint.clone()))
                 .or_insert_with(|| {
@@ -26,7 +26,7 @@ impl Diagnostics {
                     groups.len() - 1
                 });
             let group = &mut groups[at];
-            group.files += usize::from(group.first.place.file != diagnostic.place.file);
+            group.files += usize::from(group.first.location.file != diagnostic.location.file);
             group.numbers.extend(number);
         }
         let mut alike: HashMap<(String, Option<String>), usize> = HashMap::new();
@@ -50,9 +50,9 @@ impl Diagnostics {
             }
         }
         shown.extend(more.into_iter().map(|(first, count)| Diagnostic {
-            place: Location::file(whole),
+            location: Location::file(whole),
             message: format!("{count} more: {}", first.message),
-            hint: first.hint,
+            ..first
         }));
         Self(shown)
     }
@@ -68,12 +68,12 @@ struct Group {
 impl Group {
     fn into_finding(self, whole: &str) -> Diagnostic {
         let Self { mut first, numbers, files } = self;
-        if let Some(item) = first.place.item.as_mut().filter(|_| numbers.len() > 1) {
+        if let Some(item) = first.location.item.as_mut().filter(|_| numbers.len() > 1) {
             let (pattern, _) = pattern(item);
             *item = pattern.replacen('\0', &format!("{{{}}}", ranges(&numbers)), 1);
         }
         if files > 1 {
-            first.place.file = whole.to_owned();
+            first.location.file = whole.to_owned();
         }
         first
     }
@@ -125,7 +125,7 @@ mod tests {
 
     fn check(items: impl IntoIterator<Item = (String, String)>, expect: &[&str]) {
         let diagnostic =
-            |(file, item): (String, String)| Diagnostic::new(Location::file(file).at(item), "missing");
+            |(file, item): (String, String)| Diagnostic::error(Location::file(file).at(item), "missing");
         let diagnostics = Diagnostics(items.into_iter().map(diagnostic).collect()).grouped("model");
         assert_eq!(diagnostics.to_string().lines().collect::<Vec<_>>(), expect);
     }

@@ -12,6 +12,7 @@ use super::{
     write_json, wrong,
 };
 use crate::{
+    base::Diagnostic,
     mesh::{self, Plan, Replicated, Report, TensorSharding, short},
     step,
     train::TrainError,
@@ -103,12 +104,12 @@ fn check_text(report: &Report, compute_type: ComputeType) -> String {
     let mut text = String::new();
     let mut add = |line: String| text.push_str(&(line + "\n"));
     report.problems.iter().for_each(|problem| add(problem.to_string()));
-    for mesh::Note { place, message, device_bytes } in &report.notes {
+    for mesh::Note { location, message, device_bytes } in &report.notes {
         let cost = match device_bytes {
             0 => String::new(),
             bytes => format!(" ({} a device more)", render::bytes(*bytes)),
         };
-        add(format!("note: {place}: {message}{cost}"));
+        add(format!("note: {location}: {message}{cost}"));
     }
     if let Some(plan) = &report.plan {
         if !(report.problems.is_empty() && report.notes.is_empty()) {
@@ -164,23 +165,22 @@ fn group_name(group: mesh::Group) -> &'static str {
 }
 
 fn problems_json(report: &Report) -> Vec<Value> {
-    let problem = |problem: &mesh::Problem| {
-        let diagnostic = &problem.diagnostic;
+    let problem = |diagnostic: &Diagnostic| {
         json!({
-            "code": problem.code.name(),
-            "file": diagnostic.place.file,
-            "line": diagnostic.place.line,
-            "item": diagnostic.place.item,
+            "code": diagnostic.code,
+            "file": diagnostic.location.file,
+            "line": diagnostic.location.line,
+            "item": diagnostic.location.item,
             "message": diagnostic.message,
             "hint": diagnostic.hint,
         })
     };
-    report.problems.iter().map(problem).collect()
+    report.problems.0.iter().map(problem).collect()
 }
 
 fn check_json(report: &Report) -> Value {
-    let notes = report.notes.iter().map(|mesh::Note { place, message, device_bytes }| {
-        json!({"file": place.file, "line": place.line, "message": message, "device_bytes": device_bytes})
+    let notes = report.notes.iter().map(|mesh::Note { location, message, device_bytes }| {
+        json!({"file": location.file, "line": location.line, "message": message, "device_bytes": device_bytes})
     });
     let mut object = json!({
         "problems": problems_json(report),
@@ -207,8 +207,8 @@ fn tensor_json(assigned: &TensorSharding) -> Value {
     let dims = assigned.splits.iter().map(|split| {
         json!({
             "dim": split.dim.name(), "size": split.size, "shard": split.shard(), "axes": split.axes,
-            "file": split.place.as_ref().map(|place| &place.file),
-            "line": split.place.as_ref().and_then(|place| place.line),
+            "file": split.location.as_ref().map(|location| &location.file),
+            "line": split.location.as_ref().and_then(|location| location.line),
         })
     });
     json!({

@@ -265,9 +265,9 @@ pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagno
     const SETTINGS: [(&str, &str); 3] =
         [("r", "--rank"), ("lora_alpha", "--alpha"), ("target_modules", "--targets")];
     let named = |mut diagnostic: Diagnostic| {
-        let setting = SETTINGS.iter().find(|(field, _)| diagnostic.place.item.as_deref() == Some(field));
+        let setting = SETTINGS.iter().find(|(field, _)| diagnostic.location.item.as_deref() == Some(field));
         if let Some((_, setting)) = setting {
-            diagnostic.place.item = Some((*setting).to_owned());
+            diagnostic.location.item = Some((*setting).to_owned());
         }
         diagnostic
     };

@@ -3,7 +3,11 @@
 use std::{error::Error, time::Duration};
 
 use crate::{
-    base::Diagnostics, data::DataError, step::StepError, templates::TemplateError, train::TrainError,
+    base::{Diagnostic, Diagnostics, Severity},
+    data::DataError,
+    step::StepError,
+    templates::TemplateError,
+    train::TrainError,
     weights::WeightsError,
 };
 
@@ -12,8 +16,7 @@ pub fn error(error: &TrainError) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(line + "\n"));
     match diagnostics(error) {
-        _ if let TrainError::Mesh(problems) = error => line(problems.to_string()),
-        Some(diagnostics) => diagnostics.0.iter().for_each(|diagnostic| line(format!("error: {diagnostic}"))),
+        Some(diagnostics) => diagnostics.0.iter().for_each(|one| line(diagnostic(one))),
         None => {
             let message = error.to_string();
             line(format!("error: {message}"));
@@ -33,6 +36,15 @@ pub fn error(error: &TrainError) -> String {
         line(format!("\nhint: {hint}"));
     }
     text
+}
+
+/// A diagnostic with its severity, which comes with the code where there is one.
+pub fn diagnostic(diagnostic: &Diagnostic) -> String {
+    match (diagnostic.code, diagnostic.severity) {
+        (Some(_), _) => diagnostic.to_string(),
+        (None, Severity::Error) => format!("error: {diagnostic}"),
+        (None, Severity::Warning) => format!("warning: {diagnostic}"),
+    }
 }
 
 /// The problems that an error is a list of.
@@ -106,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_finding_has_its_own_line() {
-        let diagnostic = |line, text: &str| Diagnostic::new(Location::line("a.jsonl", line), text);
+        let diagnostic = |line, text: &str| Diagnostic::error(Location::line("a.jsonl", line), text);
         let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
         assert_eq!(error(&TrainError::Data(DataError::Rows(diagnostics))), expect);

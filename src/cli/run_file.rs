@@ -42,10 +42,10 @@ pub fn check_run_file(path: &Path) -> Result<(), TrainError> {
 
 fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     let lines = LineIndex::new(text);
-    let place = |at: usize| Location::line(file, lines.line(at));
+    let location = |at: usize| Location::line(file, lines.line(at));
     let wrong = |error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
-        Diagnostics(vec![Diagnostic::new(place(at), error.message().trim_end())])
+        Diagnostics(vec![Diagnostic::error(location(at), error.message().trim_end())])
     };
     let table = DeTable::parse(text).map_err(wrong)?;
     let (span, table) = (table.span(), table.into_inner());
@@ -55,7 +55,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     let mut values = Vec::new();
     for (key, mut value) in table {
         let name = key.get_ref().replace('_', "-");
-        let place = place(key.span().start);
+        let location = location(key.span().start);
         values.push((value.span(), name.clone()));
         if let DeValue::String(path) = value.get_mut()
             && paths.contains(&name)
@@ -63,7 +63,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
             match home.expand(path) {
                 Ok(expanded) => *path = expanded.into(),
                 Err(problem) => {
-                    diagnostics.push(Diagnostic::new(place.clone().at(key.get_ref().as_ref()), problem))
+                    diagnostics.push(Diagnostic::error(location.clone().at(key.get_ref().as_ref()), problem))
                 }
             }
         }
@@ -72,22 +72,24 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known settings: {}", known.join(", ")),
             };
-            diagnostics
-                .push(Diagnostic::new(place.at(key.get_ref().as_ref()), "no such setting").with_hint(hint));
+            diagnostics.push(
+                Diagnostic::error(location.at(key.get_ref().as_ref()), "no such setting").with_hint(hint),
+            );
         } else if renamed.insert(Spanned::new(key.span(), name.into()), value).is_some() {
-            diagnostics.push(Diagnostic::new(place.at(key.get_ref().as_ref()), "this setting stands twice"));
+            diagnostics
+                .push(Diagnostic::error(location.at(key.get_ref().as_ref()), "this setting stands twice"));
         }
     }
     diagnostics.into_result(())?;
     Settings::deserialize(toml::Deserializer::from(Spanned::new(span, renamed))).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let key = values.into_iter().find(|(span, _)| span.contains(&at));
-        let place = key.into_iter().fold(place(at), |place, (_, key)| place.at(key));
-        Diagnostics(vec![Diagnostic::new(place, plain(error.message().trim_end()))])
+        let location = key.into_iter().fold(location(at), |location, (_, key)| location.at(key));
+        Diagnostics(vec![Diagnostic::error(location, plain(error.message().trim_end()))])
     })
 }
 
-/// A message with the words of users in place of Rust's names for numbers.
+/// A message with the words of users in location of Rust's names for numbers.
 fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 4] =
         [("usize", "a whole number"), ("u64", "a whole number"), ("f32", "a number"), ("f64", "a number")];

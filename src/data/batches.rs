@@ -11,7 +11,7 @@ pub struct Batch {
     pub input_ids: Literal,
     /// `s32[batch, seq]`: which sample of its row each token belongs to, counted from one; zero for padding.
     pub segment_ids: Literal,
-    /// `s32[batch, seq]`: the id at the same place of `input_ids`, or [`Batch::IGNORED`] where it is not to be learned.
+    /// `s32[batch, seq]`: the id at the same location of `input_ids`, or [`Batch::IGNORED`] where it is not to be learned.
     /// Aligned as Hugging Face aligns labels: the shift to the next token is the model's. The first token of a sample
     /// is never learned, for the one before it belongs to another.
     pub labels: Literal,
@@ -108,16 +108,16 @@ impl Batch {
         let mut segment_ids = vec![0; batch * seq];
         let mut labels = vec![Self::IGNORED; batch * seq];
         for (row, sequence) in sequences.enumerate() {
-            let mut place = row * seq;
+            let mut position = row * seq;
             for (&sample, segment) in sequence.iter().zip(1..) {
                 let Sample { ids, label_mask } = &dataset.samples()[sample];
                 for (&id, &is_counted) in ids.iter().zip(label_mask) {
-                    input_ids[place] = id.cast_signed();
-                    segment_ids[place] = segment;
+                    input_ids[position] = id.cast_signed();
+                    segment_ids[position] = segment;
                     if is_counted {
-                        labels[place] = input_ids[place];
+                        labels[position] = input_ids[position];
                     }
-                    place += 1;
+                    position += 1;
                 }
             }
         }
@@ -389,13 +389,13 @@ mod tests {
                 let [ids, segments, labels] = [&batch.input_ids, &batch.segment_ids, &batch.labels].map(s32s);
                 let mut num_label_tokens = 0;
                 for ((ids, segments), labels) in ids.chunks(SEQ).zip(segments.chunks(SEQ)).zip(labels.chunks(SEQ)) {
-                    let mut place = 0;
+                    let mut position = 0;
                     for (run, expect) in segments.chunk_by(|a, b| a == b).zip(1..) {
-                        let (ids, labels) = (&ids[place..place + run.len()], &labels[place..place + run.len()]);
-                        place += run.len();
+                        let (ids, labels) = (&ids[position..position + run.len()], &labels[position..position + run.len()]);
+                        position += run.len();
                         prop_assert_eq!(labels[0], Batch::IGNORED);
                         if run[0] == 0 {
-                            prop_assert_eq!(place, SEQ);
+                            prop_assert_eq!(position, SEQ);
                             prop_assert!(ids.iter().all(|&id| id == dataset.pad_id().cast_signed()));
                             prop_assert!(labels.iter().all(|&label| label == Batch::IGNORED));
                         } else {

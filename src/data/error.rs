@@ -231,13 +231,13 @@ impl<'a> Problems<'a> {
                 0 => String::new(),
                 n => format!(" (and the same in {n} more {})", lines(n)),
             };
-            let diagnostic = Diagnostic::new(Location::line(self.file, line), format!("{message}{same}"));
+            let diagnostic = Diagnostic::error(Location::line(self.file, line), format!("{message}{same}"));
             diagnostics.push(Diagnostic { hint, ..diagnostic });
         }
         if self.hidden > 0 {
             let are = if self.hidden == 1 { "is" } else { "are" };
             let message = format!("{} more {} {are} wrong", self.hidden, lines(self.hidden));
-            diagnostics.push(Diagnostic::new(Location::file(self.file), message));
+            diagnostics.push(Diagnostic::error(Location::file(self.file), message));
         }
         diagnostics.into_result(value)
     }

@@ -120,7 +120,7 @@ impl Warnings {
                 Warning::Unused(name) => (format!("the chat template does not use `{name}`"), None),
             };
             let count = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
-            let diagnostic = Diagnostic::new(Location::line(file, line), format!("{message}{text} ({count})"));
+            let diagnostic = Diagnostic::error(Location::line(file, line), format!("{message}{text} ({count})"));
             Diagnostic { hint: hint.map(str::to_owned), ..diagnostic }
         })
     }

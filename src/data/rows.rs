@@ -148,7 +148,7 @@ impl Ignored {
             n => format!(" and {n} more"),
         };
         (!keys.is_empty())
-            .then(|| Diagnostic::new(Location::file(file), format!("ignored keys: {keys}{more}")))
+            .then(|| Diagnostic::error(Location::file(file), format!("ignored keys: {keys}{more}")))
     }
 }
 

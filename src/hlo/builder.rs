@@ -119,8 +119,8 @@ impl ModuleBuilder {
         renamed[module.entry.index()]
     }
 
-    /// The place of an instruction: its line of the file that its computation was read from, else its computation.
-    pub fn place(&self, computation: CompId, instr: InstrId) -> Location {
+    /// The location of an instruction: its line of the file that its computation was read from, else its computation.
+    pub fn location(&self, computation: CompId, instr: InstrId) -> Location {
         let sources = self.sources.borrow();
         let source = sources.get(&computation);
         let line = source.and_then(|(file, lines)| Some(Location::line(file, *lines.get(instr.index())?)));
@@ -306,8 +306,9 @@ impl<'m> Builder<'m> {
         let mut diagnostics = self.diagnostics.borrow_mut();
         if diagnostics.0.is_empty() {
             let shapes: Vec<String> = shapes.iter().map(ToString::to_string).collect();
-            let place = Location::line(at.file(), at.line() as usize).at(&self.name);
-            diagnostics.push(Diagnostic::new(place, format!("{opcode}({}): {message}", shapes.join(", "))));
+            let location = Location::line(at.file(), at.line() as usize).at(&self.name);
+            diagnostics
+                .push(Diagnostic::error(location, format!("{opcode}({}): {message}", shapes.join(", "))));
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Iteration<'b, C, K> {
 
 impl<'b> Builder<'b> {
     /// Runs `body` `trip_count` times, as `jax.lax.fori_loop` does: it takes the carry and returns the next one. A body that
-    /// runs once is built in place, without a loop.
+    /// runs once is built in location, without a loop.
     ///
     /// # Errors
     /// The error of `body`, a mistake made while building it, or a trip count that an `s32` cannot hold.
@@ -40,7 +40,7 @@ impl<'b> Builder<'b> {
         }
         if trip_count > i32::MAX as usize {
             let message = format!("expected at most {} iterations of a loop, found {trip_count}", i32::MAX);
-            return Err(Diagnostics(vec![Diagnostic::new(Location::file(name), message)]).into());
+            return Err(Diagnostics(vec![Diagnostic::error(Location::file(name), message)]).into());
         }
         let module = self.module();
         let state = self.tuple(&[&[zero], &init.flatten()[..], &captures.flatten()].concat());

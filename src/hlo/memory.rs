@@ -124,7 +124,7 @@ mod tests {
         let text = text::print(&verified()).replace("0;5", "0;x");
         assert_eq!(
             text::parse(&text, "m.hlo").unwrap_err().to_string(),
-            "m.hlo:1: column 115: expected memory spaces 0 and 5 in arg_memory_spaces, found x"
+            "m.hlo:1:115: expected memory spaces 0 and 5 in arg_memory_spaces, found x"
         );
     }
 }

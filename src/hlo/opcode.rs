@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 macro_rules! opcodes {
     ($( $(#[$doc:meta])* $variant:ident = $name:literal, $form:ident, $arity:expr, $class:ident; )*) => {
-        /// An HLO operation. The table in this file is the one place that lists them.
+        /// An HLO operation. The table in this file is the one location that lists them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Opcode { $( $(#[$doc])* $variant, )* }
 

@@ -228,8 +228,8 @@ impl Devices {
     fn position(&self, device: usize) -> Option<usize> {
         match self {
             Self::Iota { reshape, perm } => (device < self.count()).then(|| {
-                let place = |at, Digit { size, stride }: Digit| at * size + device / stride % size;
-                digits(reshape, perm).into_iter().fold(0, place)
+                let location = |at, Digit { size, stride }: Digit| at * size + device / stride % size;
+                digits(reshape, perm).into_iter().fold(0, location)
             }),
             Self::Listed(list) => list.iter().position(|&listed| listed == device),
         }

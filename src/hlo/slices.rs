@@ -34,7 +34,7 @@ impl<'b> Value<'b> {
         self.dynamic_slice(&corner(dim, first, sizes.len()), &sizes)
     }
 
-    /// The same with `part` in the place of as many entries along `dim`, from `first` on.
+    /// The same with `part` in the location of as many entries along `dim`, from `first` on.
     #[track_caller]
     pub fn dynamic_update_slice_in_dim(self, dim: usize, first: Self, part: Self) -> Self {
         self.dynamic_update_slice(part, &corner(dim, first, self.dims().len()))

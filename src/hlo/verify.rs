@@ -39,7 +39,7 @@ pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
     let mut diagnostics = Diagnostics::default();
     let rootless = module.computations.iter().filter(|c| c.root.index() >= c.instrs.len());
     for computation in rootless {
-        diagnostics.push(Diagnostic::new(Location::file(&computation.name), "has no root"));
+        diagnostics.push(Diagnostic::error(Location::file(&computation.name), "has no root"));
     }
     // The shape of a call is that of a root, so nothing more can be said without them.
     diagnostics.into_result(())?;
@@ -47,8 +47,10 @@ pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
     let mut names = HashSet::new();
     for (index, computation) in module.computations.iter().enumerate() {
         if !names.insert(&computation.name) {
-            diagnostics
-                .push(Diagnostic::new(Location::file(&computation.name), "two computations have this name"));
+            diagnostics.push(Diagnostic::error(
+                Location::file(&computation.name),
+                "two computations have this name",
+            ));
         }
         check_name(&computation.name, &mut diagnostics);
         check_computation(computation, &module.computations[..index], &mut diagnostics);
@@ -56,11 +58,11 @@ pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
     check_name(&module.name, &mut diagnostics);
     if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {
         let message = format!("expected parameters on the host to be listed, found {ARG_MEMORY_SPACES}");
-        diagnostics.push(Diagnostic::new(Location::file(&module.name), message));
+        diagnostics.push(Diagnostic::error(Location::file(&module.name), message));
     }
     for key in module.frontend_attributes.keys().filter(|key| !is_name(key)) {
         let message = format!("expected the name of a frontend attribute, found {key:?}");
-        diagnostics.push(Diagnostic::new(Location::file(&module.name), message));
+        diagnostics.push(Diagnostic::error(Location::file(&module.name), message));
     }
     check_entry(&module, &mut diagnostics);
     diagnostics.into_result(()).map(|()| Verified(module))
@@ -71,7 +73,7 @@ const NOT_A_NAME: &str =
 
 fn check_name(name: &str, diagnostics: &mut Diagnostics) {
     if !is_name(name) {
-        diagnostics.push(Diagnostic::new(Location::file(name), NOT_A_NAME));
+        diagnostics.push(Diagnostic::error(Location::file(name), NOT_A_NAME));
     }
 }
 
@@ -80,7 +82,7 @@ fn check_computation(computation: &Computation, earlier: &[Computation], diagnos
     let mut numbers = Vec::new();
     for (id, instr) in computation.iter() {
         let mut report = |message: String| {
-            diagnostics.push(Diagnostic::new(Location::file(&computation.name).at(&instr.name), message));
+            diagnostics.push(Diagnostic::error(Location::file(&computation.name).at(&instr.name), message));
         };
         if !is_name(&instr.name) {
             report(NOT_A_NAME.into());
@@ -115,7 +117,7 @@ fn check_computation(computation: &Computation, earlier: &[Computation], diagnos
     numbers.sort_unstable();
     if numbers.iter().enumerate().any(|(i, &number)| i != number) {
         let message = format!("expected parameters numbered from 0, found {numbers:?}");
-        diagnostics.push(Diagnostic::new(Location::file(&computation.name), message));
+        diagnostics.push(Diagnostic::error(Location::file(&computation.name), message));
     }
 }
 
@@ -131,44 +133,46 @@ fn exceeds(shape: &Shape) -> bool {
 }
 
 fn check_entry(module: &Module, diagnostics: &mut Diagnostics) {
-    let place = || Location::file(&module.name);
+    let location = || Location::file(&module.name);
     let Some(entry) = module.computations.get(module.entry.index()) else {
-        return diagnostics.push(Diagnostic::new(place(), format!("has no entry {:?}", module.entry)));
+        return diagnostics.push(Diagnostic::error(location(), format!("has no entry {:?}", module.entry)));
     };
     let parameters = entry.parameter_shapes();
-    // PJRT plugins take one tuple of arrays in the place of the arguments, and abort on any other.
+    // PJRT plugins take one tuple of arrays in the location of the arguments, and abort on any other.
     let is_array = |shape: &Shape| shape.as_array().is_some();
     let one_tuple = parameters.len() == 1
         && parameters[0].as_tuple().is_some_and(|elements| elements.iter().all(is_array));
     if let Some(shape) = parameters.iter().find(|shape| !is_array(shape) && !one_tuple) {
         let message =
             format!("expected arrays or one tuple of arrays as parameters of the entry, found {shape}");
-        diagnostics.push(Diagnostic::new(place(), message));
+        diagnostics.push(Diagnostic::error(location(), message));
     }
     let outputs = entry.result().as_tuple().unwrap_or_default();
     let (mut seen_outputs, mut seen_parameters) = (HashSet::new(), HashSet::new());
     for alias in &module.aliases {
         let found = (outputs.get(alias.output), parameters.get(alias.parameter));
         let (Some(output), Some(&parameter)) = found else {
-            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} names no output or no parameter")));
+            diagnostics
+                .push(Diagnostic::error(location(), format!("{alias:?} names no output or no parameter")));
             continue;
         };
         if output != parameter || output.as_array().is_none() {
-            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} pairs {output} with {parameter}")));
+            diagnostics
+                .push(Diagnostic::error(location(), format!("{alias:?} pairs {output} with {parameter}")));
         }
         if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
-            diagnostics.push(Diagnostic::new(place(), format!("{alias:?} stands twice")));
+            diagnostics.push(Diagnostic::error(location(), format!("{alias:?} stands twice")));
         }
         if module.host_parameters.contains(&alias.parameter) {
             let message =
                 format!("{alias:?} donates a parameter that lies on the host to a result on the device");
-            diagnostics.push(Diagnostic::new(place(), message));
+            diagnostics.push(Diagnostic::error(location(), message));
         }
     }
     for &number in &module.host_parameters {
         if parameters.get(number).is_none_or(|shape| shape.as_array().is_none()) {
             let message = format!("expected an array as the parameter {number}, which lies on the host");
-            diagnostics.push(Diagnostic::new(place(), message));
+            diagnostics.push(Diagnostic::error(location(), message));
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct DimSharding {
     /// The number of shards.
     pub num_shards: usize,
     /// The line that decided it; `None` where no rule is about the dimension.
-    pub place: Option<Location>,
+    pub location: Option<Location>,
     /// Where the rule could not be followed; the policy says whether that is a problem.
     pub violations: Vec<Violation>,
 }
@@ -188,7 +188,7 @@ pub(super) fn assign_along(
             size,
             axes,
             num_shards,
-            place: rule.map(|rule| rule.place.clone()),
+            location: rule.map(|rule| rule.location.clone()),
             violations,
         });
     }

@@ -1,17 +1,17 @@
 use super::{
-    Code, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, Problem, Problems, Rules, Tensor,
-    TensorSharding, Violation, assign,
+    Code, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, Rules, Tensor, TensorSharding, Violation,
+    assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Dim, Location, Partitioner, RuleSet};
+use crate::base::{Diagnostics, Dim, Location, Partitioner, RuleSet};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Every problem: those of the files, of the mesh, of the rules, of the tensors.
-    pub problems: Vec<Problem>,
+    pub problems: Diagnostics,
     /// What the policy lets pass, and what that costs.
     pub notes: Vec<Note>,
     /// Every tensor on the mesh; `None` if the sizes of the mesh are unknown. Only without problems is it good to use.
@@ -22,7 +22,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The line of the rule.
-    pub place: Location,
+    pub location: Location,
     /// What is done instead.
     pub message: String,
     /// What it costs at rest on each device.
@@ -157,12 +157,12 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
         let message = format!("splits nothing: {size} groups of devices would do the same work");
         if config.policy.unused_axis == OnViolation::Error {
             let hint = match rules.names(&axis.name) {
-                Some(place) => format!("the rule is about no tensor: {place}"),
+                Some(location) => format!("the rule is about no tensor: {location}"),
                 None => format!("write `{}` in [store] or [compute], or give it the size 1", axis.name),
             };
-            report.problems.push(Problem::new(Code::UnusedAxis, axis.place.clone(), message).with_hint(hint));
+            report.problems.push(Code::UnusedAxis.error(axis.location.clone(), message).with_hint(hint));
         } else {
-            report.notes.push(Note { place: axis.place.clone(), message, device_bytes: 0 });
+            report.notes.push(Note { location: axis.location.clone(), message, device_bytes: 0 });
         }
     }
     report.plan = Some(Plan { mesh, partitioner: config.partitioner, tensors, rules, policy: config.policy });
@@ -174,10 +174,10 @@ impl Loaded {
     ///
     /// # Errors
     /// Every problem.
-    pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Problems> {
+    pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Diagnostics> {
         match check(self, tensors, Some(devices)) {
             Report { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
-            Report { problems, .. } => Err(Problems(problems)),
+            Report { problems, .. } => Err(problems),
         }
     }
 
@@ -191,7 +191,7 @@ impl Loaded {
 
 /// A rule that cannot be followed, with all the tensors it hits in the same way.
 struct Case<'a> {
-    place: &'a Location,
+    location: &'a Location,
     dim: Dim,
     size: usize,
     trouble: &'a Violation,
@@ -201,14 +201,18 @@ struct Case<'a> {
 fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> = vec![];
     for assigned in tensors {
-        for DimSharding { dim, size, place, violations, .. } in &assigned.splits {
-            for (trouble, place) in violations.iter().filter_map(|trouble| Some((trouble, place.as_ref()?))) {
+        for DimSharding { dim, size, location, violations, .. } in &assigned.splits {
+            for (trouble, location) in
+                violations.iter().filter_map(|trouble| Some((trouble, location.as_ref()?)))
+            {
                 let same = |case: &&mut Case<'_>| {
-                    (case.place, case.dim, case.size, case.trouble) == (place, *dim, *size, trouble)
+                    (case.location, case.dim, case.size, case.trouble) == (location, *dim, *size, trouble)
                 };
                 match cases.iter_mut().find(same) {
                     Some(case) => case.hit.push(assigned),
-                    None => cases.push(Case { place, dim: *dim, size: *size, trouble, hit: vec![assigned] }),
+                    None => {
+                        cases.push(Case { location, dim: *dim, size: *size, trouble, hit: vec![assigned] })
+                    }
                 }
             }
         }
@@ -218,9 +222,9 @@ fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
 
 impl Case<'_> {
     fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut Report) {
-        let Self { place, dim, size, trouble, .. } = self;
+        let Self { location, dim, size, trouble, .. } = self;
         let tensors = self.tensors();
-        let place = (*place).clone();
+        let location = (*location).clone();
         let (choice, code, message, hint, lost) = match trouble {
             Violation::Conflict { axis, outer } => {
                 let message = format!(
@@ -256,11 +260,11 @@ impl Case<'_> {
         let stored = self.hit.iter().filter(|assigned| assigned.tensor.is_stored());
         let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
         match choice {
-            OnViolation::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),
+            OnViolation::Error => report.problems.push(code.error(location, message).with_hint(hint)),
             OnViolation::Replicate => {
                 let device_bytes = bytes - bytes / lost.max(1) as u64;
                 report.notes.push(Note {
-                    place,
+                    location,
                     message: format!("stays whole, for {message}"),
                     device_bytes,
                 });
@@ -270,7 +274,7 @@ impl Case<'_> {
                 let filled = (shard * lost - size) as u128;
                 let device_bytes = u128::from(bytes) * filled / (shard * lost).max(1) as u128;
                 let message = format!("is filled up to {}, for {message}", shard * lost);
-                report.notes.push(Note { place, message, device_bytes: device_bytes as u64 });
+                report.notes.push(Note { location, message, device_bytes: device_bytes as u64 });
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::base::{Dim, Location, Partitioner};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshConfig {
     /// The whole mesh: the last `[mesh]`, or the file without one.
-    pub place: Location,
+    pub location: Location,
     /// Its axes in the order of devices, slowest first.
     pub axes: Vec<Axis>,
     /// How tensors lie at rest, one rule for a dimension.
@@ -27,7 +27,7 @@ pub struct Axis {
     /// How many devices it has.
     pub size: Size,
     /// Its line.
-    pub place: Location,
+    pub location: Location,
 }
 
 /// The size of an axis as it is written.
@@ -47,7 +47,7 @@ pub struct Rule {
     /// The names of the axes, major to minor; none leaves it whole.
     pub axes: Vec<String>,
     /// Its line.
-    pub place: Location,
+    pub location: Location,
 }
 
 /// Rules that hold for some parameters at rest, and for the adapters on them.
@@ -56,7 +56,7 @@ pub struct Override {
     /// Which parameters, as [`matches`](super::matches) reads it.
     pub param: String,
     /// The line of `param`.
-    pub place: Location,
+    pub location: Location,
     /// One rule for a dimension.
     pub rules: Vec<Rule>,
 }
@@ -95,7 +95,7 @@ impl MeshConfig {
     }
 }
 
-/// Puts `later` in the place of the entry that is about the same, or at the end.
+/// Puts `later` in the location of the entry that is about the same, or at the end.
 pub(super) fn put<T>(entries: &mut Vec<T>, later: T, same: impl Fn(&T, &T) -> bool) {
     match entries.iter_mut().find(|entry| same(entry, &later)) {
         Some(entry) => *entry = later,

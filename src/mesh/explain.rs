@@ -28,12 +28,12 @@ pub fn explain(assigned: &TensorSharding, mesh: &Mesh) -> String {
     text.push('\n');
     for split in splits {
         let axes = if split.axes.is_empty() { "whole".to_owned() } else { split.axes.join(" x ") };
-        let place = match &split.place {
-            Some(place) => line(place).to_string(),
+        let location = match &split.location {
+            Some(location) => line(location).to_string(),
             None => "no rule".to_owned(),
         };
         let (dim, size, shard) = (split.dim, split.size, split.shard());
-        let _ = writeln!(text, "  {dim:<10}{size:>8} -> {shard:<8}{axes:<16}{place}");
+        let _ = writeln!(text, "  {dim:<10}{size:>8} -> {shard:<8}{axes:<16}{location}");
     }
     text
 }

@@ -4,8 +4,8 @@
 //! rest (`[store]`: parameters, adapters, optimizer state) and in computation (`[compute]`: batches, activations).
 //! Nothing here knows a model or a plugin: the caller gives the tensors and the number of devices.
 
+mod code;
 mod config;
-mod problem;
 mod read;
 
 mod grid;
@@ -25,11 +25,11 @@ mod tests;
 pub use annotate::annotate;
 pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
 pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
+pub use code::Code;
 pub use config::{Axis, MeshConfig, OnViolation, Override, Policy, Rule, Size};
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
 pub use names::{in_computation, matches, short};
-pub use problem::{Code, Problem, Problems};
 pub use read::{Loaded, load};
 pub use rules::Rules;
 pub use warning::explain_warnings;

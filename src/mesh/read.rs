@@ -12,11 +12,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{
-    Axis, Code, MeshConfig, OnViolation, Override, Policy, Problem, Rule, Size, config::put,
-    names::did_you_mean,
-};
-use crate::base::{Dim, LineIndex, Location, Partitioner, read_text};
+use super::{Axis, Code, MeshConfig, OnViolation, Override, Policy, Rule, Size, config::put};
+use crate::base::{Diagnostics, Dim, LineIndex, Location, Partitioner, did_you_mean, read_text};
 
 /// What a mesh file is expected to be.
 const MESH_CONFIG: &str = "a mesh config in TOML";
@@ -27,7 +24,7 @@ pub struct Loaded {
     /// What they say.
     pub config: MeshConfig,
     /// What is wrong with the files themselves.
-    pub problems: Vec<Problem>,
+    pub problems: Diagnostics,
 }
 
 /// Reads a mesh file and those it extends. Places name files as `path` does.
@@ -37,7 +34,7 @@ pub struct Loaded {
 pub fn load(path: &Path) -> io::Result<Loaded> {
     let text = read_text(path, MESH_CONFIG)?;
     let config = MeshConfig {
-        place: Location::file(path.display().to_string()),
+        location: Location::file(path.display().to_string()),
         axes: vec![],
         store: vec![],
         compute: vec![],
@@ -45,12 +42,12 @@ pub fn load(path: &Path) -> io::Result<Loaded> {
         policy: Policy::default(),
         partitioner: Partitioner::default(),
     };
-    let mut loaded = Loaded { config, problems: vec![] };
+    let mut loaded = Loaded { config, problems: Diagnostics::default() };
     let mut meshes = 0;
     read(path, &text, &mut vec![], &mut meshes, &mut loaded);
     if meshes == 0 {
         let problem =
-            Problem::new(Code::NoMesh, loaded.config.place.clone(), "expected a table [mesh], found none");
+            Code::NoMesh.error(loaded.config.location.clone(), "expected a table [mesh], found none");
         loaded.problems.push(problem.with_hint("for example `[mesh]` and below it `fsdp = 8`"));
     }
     Ok(loaded)
@@ -68,9 +65,9 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
     let file = path.display().to_string();
     let lines = LineIndex::new(text);
     if let Some(value) = table.get("extends") {
-        let place = Location::line(&file, lines.line(value.span().start)).at("extends");
+        let location = Location::line(&file, lines.line(value.span().start)).at("extends");
         above.push(path.to_owned());
-        extend(path, value, place, above, meshes, loaded);
+        extend(path, value, location, above, meshes, loaded);
         above.pop();
     }
     let Loaded { config, problems } = loaded;
@@ -83,13 +80,13 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
 fn extend(
     path: &Path,
     value: Value<'_, '_>,
-    place: Location,
+    location: Location,
     above: &mut Vec<PathBuf>,
     meshes: &mut usize,
     loaded: &mut Loaded,
 ) {
-    let mut report = |code, message, hint: &str| {
-        loaded.problems.push(Problem::new(code, place.clone(), message).with_hint(hint));
+    let mut report = |code: Code, message, hint: &str| {
+        loaded.problems.push(code.error(location.clone(), message).with_hint(hint));
     };
     let Some(name) = value.get_ref().as_str() else {
         let message = format!("expected the name of a file, found: {}", found(value.get_ref()));
@@ -153,34 +150,36 @@ struct Reader<'a> {
     file: String,
     text: &'a str,
     lines: LineIndex,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Diagnostics,
 }
 
 impl Reader<'_> {
-    fn place<T>(&self, spanned: &Spanned<T>) -> Location {
-        self.place_of(spanned.span())
-    }
-
-    fn place_of(&self, span: Range<usize>) -> Location {
+    fn location(&self, span: Range<usize>) -> Location {
         Location::line(&self.file, self.lines.line(span.start))
     }
 
-    fn report(&mut self, code: Code, place: Location, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.push(Problem::new(code, place, message).with_hint(hint));
+    fn report(
+        &mut self,
+        code: Code,
+        location: Location,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.problems.push(code.error(location, message).with_hint(hint));
     }
 
     fn syntax(&mut self, errors: &[toml::de::Error]) {
         let mut keys = None;
         for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
             let span = error.span().unwrap_or_default();
-            let place = self.place_of(span.clone());
+            let location = self.location(span.clone());
             if error.message() != "duplicate key" {
-                self.problems.push(Problem::new(Code::Syntax, place, error.message().trim_end()));
+                self.problems.push(Code::Syntax.error(location, error.message().trim_end()));
                 continue;
             }
             let key = self.text.get(span).unwrap_or_default();
             let keys = keys.get_or_insert_with(|| key_lines(self.text));
-            let before = |line: &&usize| Some(**line) < place.line;
+            let before = |line: &&usize| Some(**line) < location.line;
             // The parser tells where the second stands only.
             let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
             let message = match first {
@@ -189,85 +188,85 @@ impl Reader<'_> {
                 }
                 None => "this key stands twice".into(),
             };
-            self.report(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+            self.report(Code::DuplicateKey, location.at(key), message, "leave out one of them");
         }
     }
 
     fn top(&mut self, table: &DeTable<'_>, config: &mut MeshConfig) {
         const KEYS: [&str; 7] = ["extends", "mesh", "store", "compute", "override", "policy", "partitioner"];
         for (key, value) in table {
-            let place = self.place(key);
+            let location = self.location(key.span());
             match key.get_ref().as_ref() {
                 "extends" => {}
                 "mesh" => {
-                    config.place = place.clone().at("mesh");
-                    self.entries("mesh", place, value, |reader, name, place, value| {
-                        if let Some(axis) = reader.axis(name, place, value) {
+                    config.location = location.clone().at("mesh");
+                    self.entries("mesh", location, value, |reader, name, location, value| {
+                        if let Some(axis) = reader.axis(name, location, value) {
                             put(&mut config.axes, axis, |a, b| a.name == b.name);
                         }
                     });
                 }
-                "store" => self.rules("store", place, value, &mut config.store),
-                "compute" => self.rules("compute", place, value, &mut config.compute),
+                "store" => self.rules("store", location, value, &mut config.store),
+                "compute" => self.rules("compute", location, value, &mut config.compute),
                 "override" => match value.get_ref().as_array() {
                     Some(entries) => {
                         entries.iter().for_each(|entry| config.overrides.extend(self.overridden(entry)))
                     }
-                    None => self.wrong(place.at("override"), "tables `[[override]]`", value),
+                    None => self.wrong(location.at("override"), "tables `[[override]]`", value),
                 },
-                "policy" => self.entries("policy", place, value, |reader, name, place, value| {
-                    reader.policy(name, place, value, &mut config.policy);
+                "policy" => self.entries("policy", location, value, |reader, name, location, value| {
+                    reader.policy(name, location, value, &mut config.policy);
                 }),
                 "partitioner" => {
-                    self.entries("partitioner", place, value, |reader, name, place, value| {
+                    self.entries("partitioner", location, value, |reader, name, location, value| {
                         match (name, value.get_ref().as_str()) {
                             ("kind", Some("gspmd")) => config.partitioner = Partitioner::Gspmd,
                             ("kind", Some("shardy")) => config.partitioner = Partitioner::Shardy,
-                            ("kind", _) => reader.wrong(place, "\"gspmd\" or \"shardy\"", value),
-                            _ => reader.unknown_key(place, name, &["kind"]),
+                            ("kind", _) => reader.wrong(location, "\"gspmd\" or \"shardy\"", value),
+                            _ => reader.unknown_key(location, name, &["kind"]),
                         }
                     })
                 }
-                unknown => self.unknown_key(place.at(unknown), unknown, &KEYS),
+                unknown => self.unknown_key(location.at(unknown), unknown, &KEYS),
             }
         }
     }
 
-    /// Calls `each` with the name, place and value of every entry of a table.
+    /// Calls `each` with the name, location and value of every entry of a table.
     fn entries(
         &mut self,
         section: &str,
-        place: Location,
+        location: Location,
         value: Value<'_, '_>,
         mut each: impl FnMut(&mut Self, &str, Location, Value<'_, '_>),
     ) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.wrong(place.at(section), "a table", value);
+            return self.wrong(location.at(section), "a table", value);
         };
         for (key, value) in table {
-            let place = self.place(key).at(format!("{section}.{}", key.get_ref()));
-            each(self, key.get_ref(), place, value);
+            let location = self.location(key.span()).at(format!("{section}.{}", key.get_ref()));
+            each(self, key.get_ref(), location, value);
         }
     }
 
-    fn unknown_key(&mut self, place: Location, name: &str, known: &[&str]) {
+    fn unknown_key(&mut self, location: Location, name: &str, known: &[&str]) {
         let hint = did_you_mean(name, known.iter().copied(), "known here");
-        self.report(Code::UnknownKey, place, format!("no such table or key: {name}"), hint);
+        self.report(Code::UnknownKey, location, format!("no such table or key: {name}"), hint);
     }
 
-    fn wrong(&mut self, place: Location, expected: &str, value: Value<'_, '_>) {
+    fn wrong(&mut self, location: Location, expected: &str, value: Value<'_, '_>) {
         let message = format!("expected {expected}, found: {}", found(value.get_ref()));
-        self.problems.push(Problem::new(Code::WrongValue, place, message));
+        self.problems.push(Code::WrongValue.error(location, message));
     }
 
-    fn axis(&mut self, name: &str, place: Location, value: Value<'_, '_>) -> Option<Axis> {
+    fn axis(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Axis> {
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
         let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || ["none", "rest"].contains(&name) {
             let hint =
                 "a name has letters, digits and `_`, begins with no digit, and is neither `none` nor `rest`";
-            self.report(Code::AxisName, place, format!("not a name for an axis: {name}"), hint);
+            self.report(Code::AxisName, location, format!("not a name for an axis: {name}"), hint);
             return None;
         }
         let number = value.get_ref().as_integer();
@@ -278,25 +277,25 @@ impl Reader<'_> {
             _ => {
                 let found = found(value.get_ref());
                 let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
-                self.report(Code::AxisSize, place.clone(), message, "an axis of size 1 splits nothing");
+                self.report(Code::AxisSize, location.clone(), message, "an axis of size 1 splits nothing");
                 Size::Fixed(1)
             }
         };
-        Some(Axis { name: name.to_owned(), size, place })
+        Some(Axis { name: name.to_owned(), size, location })
     }
 
-    fn rules(&mut self, section: &str, place: Location, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
-        self.entries(section, place, value, |reader, name, place, value| {
-            if let Some(rule) = reader.rule(name, place, value) {
+    fn rules(&mut self, section: &str, location: Location, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
+        self.entries(section, location, value, |reader, name, location, value| {
+            if let Some(rule) = reader.rule(name, location, value) {
                 put(rules, rule, |a, b| a.dim == b.dim);
             }
         });
     }
 
-    fn rule(&mut self, name: &str, place: Location, value: Value<'_, '_>) -> Option<Rule> {
+    fn rule(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Rule> {
         let Ok(dim) = name.parse::<Dim>() else {
             let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
-            self.report(Code::UnknownDim, place, format!("unknown dimension: {name}"), hint);
+            self.report(Code::UnknownDim, location, format!("unknown dimension: {name}"), hint);
             return None;
         };
         let axes: Option<Vec<String>> = match value.get_ref() {
@@ -308,71 +307,71 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(axes) = axes else {
-            self.wrong(place, "an axis, a list of axes or \"none\"", value);
+            self.wrong(location, "an axis, a list of axes or \"none\"", value);
             return None;
         };
         if let Some(axis) =
             axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
         {
             let message = format!("the list names an axis twice: {axis}");
-            self.report(Code::RepeatedAxis, place, message, "leave out one of them");
+            self.report(Code::RepeatedAxis, location, message, "leave out one of them");
             return None;
         }
         if dim == Dim::Rank && !axes.is_empty() {
             let message = "the rank of adapters is never split";
-            self.report(Code::SplitRank, place, message, "leave it out: adapters follow their base");
+            self.report(Code::SplitRank, location, message, "leave it out: adapters follow their base");
             return None;
         }
         if dim == Dim::Layers && !axes.is_empty() {
             let message = "the stack of layers is never split: every device runs through all of them";
-            self.report(Code::SplitLayers, place, message, "split another dimension, such as `embed`");
+            self.report(Code::SplitLayers, location, message, "split another dimension, such as `embed`");
             return None;
         }
-        Some(Rule { dim, axes, place })
+        Some(Rule { dim, axes, location })
     }
 
     fn overridden(&mut self, entry: Value<'_, '_>) -> Option<Override> {
-        let place = self.place(entry).at("override");
+        let location = self.location(entry.span()).at("override");
         let Some(table) = entry.get_ref().as_table() else {
-            self.wrong(place, "a table with `param` and `dims`", entry);
+            self.wrong(location, "a table with `param` and `dims`", entry);
             return None;
         };
         let (mut param, mut rules) = (None, None);
         for (key, value) in table {
-            let place = self.place(key).at(format!("override.{}", key.get_ref()));
+            let location = self.location(key.span()).at(format!("override.{}", key.get_ref()));
             match (key.get_ref().as_ref(), value.get_ref().as_str()) {
-                ("param", Some(text)) => param = Some((text.to_owned(), place)),
-                ("param", None) => self.wrong(place, "the name of a parameter", value),
+                ("param", Some(text)) => param = Some((text.to_owned(), location)),
+                ("param", None) => self.wrong(location, "the name of a parameter", value),
                 ("dims", _) => {
                     let mut found = vec![];
-                    self.rules("override.dims", place, value, &mut found);
+                    self.rules("override.dims", location, value, &mut found);
                     rules = Some(found);
                 }
-                (unknown, _) => self.unknown_key(place, unknown, &["param", "dims"]),
+                (unknown, _) => self.unknown_key(location, unknown, &["param", "dims"]),
             }
         }
         let (Some((param, param_place)), Some(rules)) = (param, rules) else {
             let message = "expected `param` and `dims`";
             let hint =
                 "for example `param = \"layers.*.self_attn.k_proj\"` and `dims = { kv_heads = \"none\" }`";
-            self.report(Code::WrongValue, place, message, hint);
+            self.report(Code::WrongValue, location, message, hint);
             return None;
         };
-        Some(Override { param, place: param_place, rules })
+        Some(Override { param, location: param_place, rules })
     }
 
-    fn policy(&mut self, name: &str, place: Location, value: Value<'_, '_>, policy: &mut Policy) {
+    fn policy(&mut self, name: &str, location: Location, value: Value<'_, '_>, policy: &mut Policy) {
         let (choice, expected) = match name {
             "indivisible" => (&mut policy.indivisible, "\"error\", \"replicate\" or \"pad\""),
             "axis_conflict" => (&mut policy.axis_conflict, "\"error\" or \"replicate\""),
             "unused_axis" => (&mut policy.unused_axis, "\"error\" or \"replicate\""),
-            _ => return self.unknown_key(place, name, &["indivisible", "axis_conflict", "unused_axis"]),
+            _ => return self.unknown_key(location, name, &["indivisible", "axis_conflict", "unused_axis"]),
         };
         *choice = match value.get_ref().as_str() {
             Some("error") => OnViolation::Error,
             Some("replicate") => OnViolation::Replicate,
             Some("pad") if name == "indivisible" => OnViolation::Pad,
-            _ => return self.wrong(place, expected, value),
+            _ => return self.wrong(location, expected, value),
         };
     }
 }

@@ -28,8 +28,9 @@ fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     text.push_str(&format!("`{}`, {shape}, for a while", base_name(first)));
     let mut places: Vec<String> = vec![];
     let splits = hit.iter().flat_map(|instr| assigned(instr, plan)).flat_map(|assigned| assigned.splits);
-    for DimSharding { dim, axes, place, .. } in splits.filter(|split| !split.axes.is_empty()) {
-        let decided = place.map(|place| format!("\n  {}: {dim} = {}", line(&place), axes.join(" x ")));
+    for DimSharding { dim, axes, location, .. } in splits.filter(|split| !split.axes.is_empty()) {
+        let decided =
+            location.map(|location| format!("\n  {}: {dim} = {}", line(&location), axes.join(" x ")));
         places.extend(decided.filter(|decided| !places.contains(decided)));
     }
     text.push_str(&places.concat());

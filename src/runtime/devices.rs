@@ -1,5 +1,6 @@
 use crate::{
-    mesh::{Loaded, Plan, Problems},
+    base::Diagnostics,
+    mesh::{Loaded, Plan},
     step::{Workload, tensors},
     targets::{Target, TargetError},
 };
@@ -72,7 +73,7 @@ impl Devices {
     ///
     /// # Errors
     /// Everything that is wrong with the mesh config, be it in itself or for this workload.
-    pub fn plan(&self, workload: Workload<'_>) -> Result<Option<Plan>, Problems> {
+    pub fn plan(&self, workload: Workload<'_>) -> Result<Option<Plan>, Diagnostics> {
         let plan = |mesh: &Loaded| mesh.plan(&tensors(workload), self.target.devices());
         self.mesh.as_ref().map(plan).transpose()
     }

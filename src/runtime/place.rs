@@ -43,13 +43,13 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
             );
             let hint =
                 "set `tie_word_embeddings` to false in config.json, or remove the tensor if it is not meant";
-            checkpoint.warn(Diagnostic::new(place, message).with_hint(hint));
+            checkpoint.warn(Diagnostic::error(place, message).with_hint(hint));
         }
         (None, Some(_)) => {
             checkpoint.rename(HEAD, EMBED);
             let message =
                 format!("used for `{EMBED}` too, which the files lack: `tie_word_embeddings` is true");
-            checkpoint.warn(Diagnostic::new(place, message));
+            checkpoint.warn(Diagnostic::error(place, message));
         }
         _ => {}
     }

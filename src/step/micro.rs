@@ -77,7 +77,7 @@ impl StepBuilder<'_> {
         let batch = self.scope.batch;
         if !batch.is_multiple_of(count) {
             let message = format!("expected a batch that {count} micro-batches divide, found {batch}");
-            return Err(Diagnostics(vec![Diagnostic::new(Location::file("micro_batches"), message)]).into());
+            return Err(Diagnostics(vec![Diagnostic::error(Location::file("micro_batches"), message)]).into());
         }
         let rows = batch / count;
         let step = StepBuilder { scope: Scope { batch: rows, ..self.scope }, ..*self };

@@ -78,7 +78,7 @@ impl DeviceSpec {
         let spec = Self::read(name, &mut top);
         top.finish();
         // Tables are read one after the other, with what they lack at their ends.
-        diagnostics.0.sort_by_key(|diagnostic| diagnostic.place.line.unwrap_or(usize::MAX));
+        diagnostics.0.sort_by_key(|diagnostic| diagnostic.location.line.unwrap_or(usize::MAX));
         match spec {
             Some(spec) if diagnostics.0.is_empty() => Ok(spec),
             _ => Err(DeviceError::Wrong(diagnostics)),

@@ -32,8 +32,8 @@ pub enum DeviceError {
 pub(super) fn parse<'i>(file: &str, text: &'i str, diagnostics: &mut Diagnostics) -> DeTable<'i> {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
-        let place = line(file, text, error.span().unwrap_or_default());
-        diagnostics.push(Diagnostic::new(place, error.message().trim_end()));
+        let location = line(file, text, error.span().unwrap_or_default());
+        diagnostics.push(Diagnostic::error(location, error.message().trim_end()));
     }
     table.into_inner()
 }
@@ -42,7 +42,7 @@ pub(super) fn parse<'i>(file: &str, text: &'i str, diagnostics: &mut Diagnostics
 pub(super) struct Section<'a, 'i> {
     file: &'a str,
     text: &'a str,
-    place: Location,
+    location: Location,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
     diagnostics: &'a mut Diagnostics,
@@ -55,7 +55,7 @@ impl<'a, 'i> Section<'a, 'i> {
         table: &'a DeTable<'i>,
         diagnostics: &'a mut Diagnostics,
     ) -> Self {
-        Self { file, text, place: Location::file(file), table, known: vec![], diagnostics }
+        Self { file, text, location: Location::file(file), table, known: vec![], diagnostics }
     }
 
     /// Reads the table `name` inside this one, if it is there.
@@ -69,10 +69,10 @@ impl<'a, 'i> Section<'a, 'i> {
             self.wrong(name, value, "a table");
             return None;
         };
-        let place = self.place_of(value.span()).at(name);
+        let location = self.location_of(value.span()).at(name);
         let (file, text) = (self.file, self.text);
         let mut section =
-            Section { file, text, place, table, known: vec![], diagnostics: &mut *self.diagnostics };
+            Section { file, text, location, table, known: vec![], diagnostics: &mut *self.diagnostics };
         let read = read(&mut section);
         section.finish();
         read
@@ -101,7 +101,7 @@ impl<'a, 'i> Section<'a, 'i> {
             return self.optional(key, expected);
         }
         self.known.push(key);
-        self.report(self.place.clone(), format!("`{key}` is missing: expected {expected}"));
+        self.report(self.location.clone(), format!("`{key}` is missing: expected {expected}"));
         None
     }
 
@@ -165,13 +165,13 @@ impl<'a, 'i> Section<'a, 'i> {
                 None => format!("known here: {}", self.known.join(", ")),
             };
             let diagnostic =
-                Diagnostic::new(self.place_of(key.span()), format!("no such table or key: {name}"));
+                Diagnostic::error(self.location_of(key.span()), format!("no such table or key: {name}"));
             self.diagnostics.push(diagnostic.with_hint(hint));
         }
     }
 
-    fn report(&mut self, place: Location, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(place, message));
+    fn report(&mut self, location: Location, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::error(location, message));
     }
 
     /// Whether the table `name`, which must be there, is there.
@@ -179,7 +179,7 @@ impl<'a, 'i> Section<'a, 'i> {
         let has = self.table.contains_key(name);
         if !has {
             self.known.push(name);
-            self.report(self.place.clone(), format!("a table is missing: expected [{name}]"));
+            self.report(self.location.clone(), format!("a table is missing: expected [{name}]"));
         }
         has
     }
@@ -189,14 +189,14 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table.get(key)
     }
 
-    fn place_of(&self, span: Range<usize>) -> Location {
+    fn location_of(&self, span: Range<usize>) -> Location {
         line(self.file, self.text, span)
     }
 
     fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'i>>, expected: &str) {
         let found = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
-        let place = self.place_of(value.span()).at(key);
-        self.report(place, format!("expected {expected}, found: {found}"));
+        let location = self.location_of(value.span()).at(key);
+        self.report(location, format!("expected {expected}, found: {found}"));
     }
 }
 

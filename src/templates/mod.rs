@@ -156,7 +156,7 @@ impl TemplateLibrary {
         Self::default()
     }
 
-    /// The embedded templates, with those of `dir` in place of the ones of the same name, and those of `dir` for `platform`
+    /// The embedded templates, with those of `dir` in location of the ones of the same name, and those of `dir` for `platform`
     /// before others; `platforms` are all that a file can be for. A template that is replaced is differentiated by the
     /// `.grad` beside it in `dir`, else by autodiff.
     ///

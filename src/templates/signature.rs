@@ -80,33 +80,33 @@ impl Signature {
         let Located { module, .. } = located;
         verify(module.clone()).map_err(|diagnostics| placed(diagnostics, located, file))?;
         let (id, entry) = (module.entry, module.entry());
-        let place = |index: usize| {
+        let location = |index: usize| {
             let line = located.lines(id).get(index).copied();
             let name = entry.instrs.get(index).map(|instr| instr.name.clone());
-            Location { file: file.to_owned(), line, item: name }
+            Location { line, item: name, ..Location::file(file) }
         };
         let mut diagnostics = Diagnostics::default();
         let found = entry.parameters();
         for (number, wanted) in self.parameters.iter().enumerate() {
             let Some(&parameter) = found.get(number) else {
-                let place = Location { line: located.line_of(id), ..Location::file(file) }.at(&entry.name);
+                let location = Location { line: located.line_of(id), ..Location::file(file) }.at(&entry.name);
                 let message = format!("parameter {number} is missing: expected {wanted}");
-                diagnostics.push(Diagnostic::new(place, message));
+                diagnostics.push(Diagnostic::error(location, message));
                 continue;
             };
             let shape = &entry.instr(parameter).shape;
             if shape != wanted {
                 let message = format!("expected {wanted} as parameter {number}, found {shape}");
-                diagnostics.push(Diagnostic::new(place(parameter.index()), message));
+                diagnostics.push(Diagnostic::error(location(parameter.index()), message));
             }
         }
         for parameter in found.iter().skip(self.parameters.len()) {
             let message = format!("expected {} parameters, found another", self.parameters.len());
-            diagnostics.push(Diagnostic::new(place(parameter.index()), message));
+            diagnostics.push(Diagnostic::error(location(parameter.index()), message));
         }
         if *entry.result() != self.result {
             let message = format!("expected {} as the result, found {}", self.result, entry.result());
-            diagnostics.push(Diagnostic::new(place(entry.root.index()), message));
+            diagnostics.push(Diagnostic::error(location(entry.root.index()), message));
         }
         diagnostics.into_result(())
     }
@@ -115,18 +115,18 @@ impl Signature {
 /// What verification found, at lines of `file` instead of names.
 fn placed(diagnostics: Diagnostics, located: &Located, file: &str) -> Diagnostics {
     let Module { computations, .. } = &located.module;
-    let line = |place: &Location| {
-        let index = computations.iter().position(|computation| computation.name == place.file)?;
+    let line = |location: &Location| {
+        let index = computations.iter().position(|computation| computation.name == location.file)?;
         let id = CompId::new(index);
         let instr =
-            computations[index].instrs.iter().position(|instr| Some(&instr.name) == place.item.as_ref());
+            computations[index].instrs.iter().position(|instr| Some(&instr.name) == location.item.as_ref());
         instr.map_or_else(|| located.line_of(id), |instr| located.lines(id).get(instr).copied())
     };
     let placed = |diagnostic: Diagnostic| {
-        let Location { file: computation, item, .. } = diagnostic.place.clone();
-        let line = Some(line(&diagnostic.place).unwrap_or(1));
-        let place = Location { file: file.to_owned(), line, item: item.or(Some(computation)) };
-        Diagnostic { place, ..diagnostic }
+        let Location { file: computation, item, .. } = diagnostic.location.clone();
+        let line = Some(line(&diagnostic.location).unwrap_or(1));
+        let location = Location { line, item: item.or(Some(computation)), ..Location::file(file) };
+        Diagnostic { location, ..diagnostic }
     };
     Diagnostics(diagnostics.0.into_iter().map(placed).collect())
 }

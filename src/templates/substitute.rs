@@ -3,7 +3,7 @@ use std::fmt;
 use super::TemplateError;
 use crate::base::{DType, LineIndex};
 
-/// What stands in the place of a `$name`.
+/// What stands in the location of a `$name`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TemplateArg {
     /// An element type.

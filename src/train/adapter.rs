@@ -55,10 +55,10 @@ pub fn stack_factors(
         let values = tensor.to_f32s();
         let Some(stack) = factors.get_mut(&id) else { continue };
         let rows = layer_rows(stack, layer, rank, features);
-        for (place, element) in rows.chunks_exact_mut(4).enumerate() {
+        for (location, element) in rows.chunks_exact_mut(4).enumerate() {
             let source = match id.factor {
-                Factor::A => place,
-                Factor::B => place % features * rank + place / features,
+                Factor::A => location,
+                Factor::B => location % features * rank + location / features,
             };
             element.copy_from_slice(&values[source].to_le_bytes());
         }
@@ -74,7 +74,7 @@ fn check_tensors(
     diagnostics: &mut Diagnostics,
 ) {
     let mut find = |name: &str, message: String| {
-        diagnostics.push(Diagnostic::new(Location::file(file).at(name), message));
+        diagnostics.push(Diagnostic::error(Location::file(file).at(name), message));
     };
     let mut known = BTreeSet::new();
     for (name, id, _, [rank, features]) in entries(config, plan) {
@@ -107,8 +107,9 @@ pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTre
             Factor::A => rows,
             Factor::B => {
                 let rows = rows.to_f32s();
-                let turned: Vec<f32> =
-                    (0..rows.len()).map(|place| rows[place % rank * features + place / rank]).collect();
+                let turned: Vec<f32> = (0..rows.len())
+                    .map(|location| rows[location % rank * features + location / rank])
+                    .collect();
                 Literal::f32s([features, rank], &turned)
             }
         };
@@ -169,7 +170,7 @@ pub fn open_adapter(
 ) -> Result<(LoraPlan, Factors), Diagnostics> {
     let plan = lora_spec(&adapter.config).resolve(config).map_err(|diagnostics| {
         let placed = |mut diagnostic: Diagnostic| {
-            diagnostic.place.file = format!("{folder}/adapter_config.json");
+            diagnostic.location.file = format!("{folder}/adapter_config.json");
             diagnostic
         };
         Diagnostics(diagnostics.0.into_iter().map(placed).collect())

@@ -77,7 +77,7 @@ fn nothing_held_out(rows: &Rows, seq: usize) -> Diagnostic {
         "no held-out row has a token to learn within the first {seq} tokens (lines {}{more}): nothing is held out",
         lines.join(", ")
     );
-    Diagnostic::new(Location::file(&rows.file), message)
+    Diagnostic::error(Location::file(&rows.file), message)
         .with_hint("raise the sequence length, or shorten the prompts")
 }
 

@@ -3,7 +3,6 @@ use std::path::PathBuf;
 use crate::{
     base::Diagnostics,
     data::DataError,
-    mesh::Problems,
     pjrt::PjrtError,
     runtime::compile_worker::{CompileWorkerError, StartError},
     runtime::{DevicesError, RuntimeError, bundle::BundleError},
@@ -46,9 +45,6 @@ pub enum TrainError {
     /// A package is missing.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The mesh config is not right.
-    #[error(transparent)]
-    Mesh(#[from] Problems),
     /// The bundle is not right.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -139,7 +135,6 @@ impl TrainError {
             Self::Runtime(_) | Self::Start(_) | Self::Compile { .. } => Class::Device,
             Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
             Self::Diagnostics(_)
-            | Self::Mesh(_)
             | Self::Target(_)
             | Self::Bundle(_)
             | Self::Data(_)
@@ -158,7 +153,7 @@ impl TrainError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Diagnostics(_) | Self::Mesh(_) | Self::Io { .. } => None,
+            Self::Diagnostics(_) | Self::Io { .. } => None,
             Self::Target(error) => error.hint(),
             Self::Bundle(error) => error.hint(),
             Self::Start(error) => error.hint(),

@@ -147,7 +147,7 @@ impl Checkpoint {
             (found, "") => format!("the tensor names have the prefix `{found}`, which a Llama's do not have"),
             (found, wanted) => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
         };
-        let place = Location::file(self.path.display().to_string());
+        let location = Location::file(self.path.display().to_string());
         let names: BTreeSet<&str> =
             self.names().map(|name| renamed.get(name).map_or(name, String::as_str)).collect();
         let missing: Vec<&&str> = expected.iter().filter(|name| !names.contains(**name)).collect();
@@ -157,12 +157,12 @@ impl Checkpoint {
                 count => format!("`{first}` and {} more tensors are missing", count - 1),
             };
             let message = format!("{message}, and without regard to it {missing}");
-            return Err(Diagnostics(vec![Diagnostic::new(place, message)]));
+            return Err(Diagnostics(vec![Diagnostic::error(location, message)]));
         }
         let tensors = std::mem::take(&mut self.tensors);
         let renamed = |name: String| renamed.get(&name).cloned().unwrap_or(name);
         self.tensors = tensors.into_iter().map(|(name, tensor)| (renamed(name), tensor)).collect();
-        self.warn(Diagnostic::new(place, format!("{message}; they are read without regard to it")));
+        self.warn(Diagnostic::error(location, format!("{message}; they are read without regard to it")));
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl Checkpoint {
         if count > 0 {
             let tensors = if count == 1 { "tensor is" } else { "tensors are" };
             let message = format!("{count} {tensors} stored as f64, rounded to f32 when read");
-            self.warn(Diagnostic::new(Location::file(self.path.display().to_string()), message));
+            self.warn(Diagnostic::error(Location::file(self.path.display().to_string()), message));
         }
     }
 
@@ -219,7 +219,7 @@ impl Checkpoint {
     }
 
     fn diagnostic(&self, path: &Path, name: &str, problem: String) -> Diagnostic {
-        Diagnostic::new(Location::file(path.display().to_string()).at(name), problem)
+        Diagnostic::error(Location::file(path.display().to_string()).at(name), problem)
     }
 
     fn tensor(&self, name: &str) -> Result<&MappedTensor, WeightsError> {

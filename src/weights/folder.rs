@@ -37,7 +37,7 @@ pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
             if index.is_some() {
                 let message =
                     format!("two sets of weights: {SINGLE} is read, {INDEX} and its shards are not");
-                let diagnostic = Diagnostic::new(Location::file(folder.display().to_string()), message);
+                let diagnostic = Diagnostic::error(Location::file(folder.display().to_string()), message);
                 warnings.push(diagnostic.with_hint("remove the set that is out of date"));
             }
             Ok(Folder { tensors: safetensors::open(&single)?, warnings })
@@ -49,7 +49,7 @@ pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
 
 fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
     let Index { weight_map, metadata } = read_json(index)?;
-    let place = Location::file(index.display().to_string());
+    let location = Location::file(index.display().to_string());
     let mut diagnostics = Diagnostics::default();
     let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
     let mut shard_of: BTreeMap<String, &str> = BTreeMap::new();
@@ -59,7 +59,7 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
             Some(path) => path,
             None => {
                 let message = format!("a shard outside of the folder: {shard}");
-                diagnostics.push(Diagnostic::new(place.clone(), message));
+                diagnostics.push(Diagnostic::error(location.clone(), message));
                 absent.insert(shard);
                 continue;
             }
@@ -67,7 +67,7 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
         layout::refuse_dangling(&path)?;
         if !path.is_file() {
             diagnostics.push(
-                Diagnostic::new(place.clone(), format!("the folder has no such shard: {shard}"))
+                Diagnostic::error(location.clone(), format!("the folder has no such shard: {shard}"))
                     .with_hint("download the shard, or remove what the index names beyond the model"),
             );
             absent.insert(shard);
@@ -77,8 +77,10 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
             match tensors.get(&name) {
                 Some(other) => {
                     let files = format!("{} and {}", other.path().display(), path.display());
-                    diagnostics
-                        .push(Diagnostic::new(place.clone().at(name), format!("in two shards: {files}")));
+                    diagnostics.push(Diagnostic::error(
+                        location.clone().at(name),
+                        format!("in two shards: {files}"),
+                    ));
                 }
                 None => {
                     shard_of.insert(name.clone(), shard);
@@ -89,14 +91,14 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
     }
     for (name, shard) in weight_map.iter().filter(|(_, shard)| !absent.contains(shard)) {
         if shard_of.get(name) != Some(&shard.as_str()) {
-            diagnostics.push(Diagnostic::new(
-                place.clone().at(name),
+            diagnostics.push(Diagnostic::error(
+                location.clone().at(name),
                 format!("not in the shard the index names: {shard}"),
             ));
         }
     }
-    let warnings = check_size(&metadata, &tensors, &place).into_iter().collect();
-    let diagnostics = diagnostics.grouped(&place.file);
+    let warnings = check_size(&metadata, &tensors, &location).into_iter().collect();
+    let diagnostics = diagnostics.grouped(&location.file);
     diagnostics.into_result(Folder { tensors, warnings }).map_err(WeightsError::from)
 }
 
@@ -104,13 +106,13 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
 fn check_size(
     metadata: &Value,
     tensors: &BTreeMap<String, MappedTensor>,
-    place: &Location,
+    location: &Location,
 ) -> Option<Diagnostic> {
     let expected = metadata.get("total_size")?.as_f64()?;
     let found: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
     (expected != found as f64).then(|| {
         let message = format!("expected {expected} bytes of tensors, the shards hold {found}");
-        let diagnostic = Diagnostic::new(place.clone().at("metadata.total_size"), message);
+        let diagnostic = Diagnostic::error(location.clone().at("metadata.total_size"), message);
         diagnostic.with_hint("check that index and shards are of the same model and version")
     })
 }

@@ -1,4 +1,4 @@
-//! The one place where a file is mapped.
+//! The one location where a file is mapped.
 #![allow(unsafe_code)]
 
 use std::{

@@ -144,13 +144,13 @@ fn errors_say_what_was_expected_and_found() {
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(0)\n  ROOT y = $t[$batch,$seq,$mlp] multiply(gate, up)\n}\n",
-        "swiglu.hlo:5: `up`: column 3: parameter number 0 is already that of `gate`",
+        "swiglu.hlo:5:3: `up`: parameter number 0 is already that of `gate`",
     );
     check(
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(2)\n  ROOT y = $t[$batch,$seq,$mlp] multiply(gate, up)\n}\n",
-        "swiglu.hlo:5: `up`: column 3: expected parameter numbers 0 to 1, found 2",
+        "swiglu.hlo:5:3: `up`: expected parameter numbers 0 to 1, found 2",
     );
     check(
         "swiglu",

@@ -25,11 +25,11 @@ pub enum ProtoError {
     /// The bytes do not follow the wire format of the message.
     #[error("expected a serialized HloModuleProto")]
     Wire(#[source] prost::DecodeError),
-    /// The message holds something that no module can have, or that the IR has no place for.
-    #[error("`{place}`: {message}")]
+    /// The message holds something that no module can have, or that the IR has no location for.
+    #[error("`{location}`: {message}")]
     Content {
         /// The computation and the instruction, or the module.
-        place: String,
+        location: String,
         /// What was found and what was expected.
         message: String,
         /// The name that was probably meant.
@@ -69,13 +69,13 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
             return Err(content(&name, format!("two computations have the id {id}")));
         }
     }
-    let place = |message| content(&proto.name, message);
+    let location = |message| content(&proto.name, message);
     let id = proto.entry_computation_id;
-    let entry = ids.get(&id).copied().ok_or_else(|| place(format!("no entry computation of id {id}")))?;
+    let entry = ids.get(&id).copied().ok_or_else(|| location(format!("no entry computation of id {id}")))?;
     let entries = proto.input_output_alias.unwrap_or_default().entries;
-    let aliases = entries.iter().map(alias).collect::<Result<_, _>>().map_err(place)?;
+    let aliases = entries.iter().map(alias).collect::<Result<_, _>>().map_err(location)?;
     let mut frontend_attributes = proto.frontend_attributes.unwrap_or_default().map;
-    let mut host_parameters = take_host_parameters(&mut frontend_attributes).map_err(place)?;
+    let mut host_parameters = take_host_parameters(&mut frontend_attributes).map_err(location)?;
     let is_host = |shape: &ShapeProto| {
         shape.layout.as_ref().is_some_and(|layout| layout.memory_space == MemorySpace::Host.space())
     };
@@ -84,8 +84,8 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
     Ok(Module { name: proto.name, computations, entry, aliases, host_parameters, frontend_attributes })
 }
 
-fn content(place: &str, message: String) -> ProtoError {
-    ProtoError::Content { place: place.to_owned(), message, near: None }
+fn content(location: &str, message: String) -> ProtoError {
+    ProtoError::Content { location: location.to_owned(), message, near: None }
 }
 
 fn alias(entry: &AliasEntryProto) -> Result<Alias, String> {
@@ -104,17 +104,17 @@ fn decode_computation(
     let mut ids = HashMap::with_capacity(proto.instructions.len());
     let mut instrs = Vec::with_capacity(proto.instructions.len());
     for instr in proto.instructions {
-        let place = format!("{}/{}", proto.name, instr.name);
+        let location = format!("{}/{}", proto.name, instr.name);
         let opcode = instr.opcode.parse::<Opcode>().map_err(|unknown| ProtoError::Content {
-            place: place.clone(),
+            location: location.clone(),
             message: unknown.to_string(),
             near: nearest(&instr.opcode, Opcode::ALL.iter().map(|opcode| opcode.name())),
         })?;
         let id = instr.id;
         let decoded =
-            decode_instr(opcode, instr, &ids, computations).map_err(|message| content(&place, message))?;
+            decode_instr(opcode, instr, &ids, computations).map_err(|message| content(&location, message))?;
         if ids.insert(id, InstrId::new(instrs.len())).is_some() {
-            return Err(content(&place, format!("two instructions have the id {id}")));
+            return Err(content(&location, format!("two instructions have the id {id}")));
         }
         instrs.push(decoded);
     }

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Attributes that change no value, and that the IR has no place for.
+/// Attributes that change no value, and that the IR has no location for.
 const SKIPPED: &[&str] = &[
     "metadata",
     "backend_config",
@@ -116,7 +116,7 @@ impl<'a> AttrReader<'_, 'a> {
         }
     }
 
-    /// Reads a value into its place in `instr`; false if there is none for an attribute of this name.
+    /// Reads a value into its location in `instr`; false if there is none for an attribute of this name.
     fn value(&mut self, name: &str, instr: &mut Instr) -> Result<bool, Mistake> {
         match (&mut instr.attrs, name) {
             (Attrs::Iota(dim), "iota_dimension") => *dim = self.cursor.int()?,

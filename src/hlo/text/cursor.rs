@@ -7,7 +7,7 @@ use super::{
 };
 use crate::base::{ArrayShape, DType, Diagnostic, Literal, Location, MemorySpace, Shape, nearest};
 
-/// Something wrong at a place of the text.
+/// Something wrong at a location of the text.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub at: Spot,
@@ -38,8 +38,8 @@ impl Mistake {
 
     pub fn diagnostic(self, file: &str) -> Diagnostic {
         let Self { at, item, message, hint } = self;
-        let place = Location { file: file.to_owned(), line: Some(at.line), item };
-        Diagnostic { place, message: format!("column {}: {message}", at.column), hint }
+        let location = Location { file: file.to_owned(), line: Some(at.line), column: Some(at.column), item };
+        Diagnostic { hint, ..Diagnostic::error(location, message) }
     }
 }
 

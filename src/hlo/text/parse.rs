@@ -17,7 +17,7 @@ use crate::{
 /// Reads one HLO module. `file` names the source in what is found wrong.
 ///
 /// This reads what [`print`](super::print()) writes and more of what XLA prints: `%`, operand shapes, signatures,
-/// row-major layouts, comments. Attributes that the IR has no place for and that change no value (metadata,
+/// row-major layouts, comments. Attributes that the IR has no location for and that change no value (metadata,
 /// hints) are skipped; other unknown ones are mistakes. Computations may stand in any order. A module
 /// without `ENTRY` must hold a single computation. Every shape is checked against that which the operands give.
 ///

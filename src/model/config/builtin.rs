@@ -35,7 +35,7 @@ fn unknown(name: &str) -> Diagnostics {
         None => format!("the built-in models are {known}"),
     };
     Diagnostics(vec![
-        Diagnostic::new(Location::file(name), "not the name of a built-in model").with_hint(hint),
+        Diagnostic::error(Location::file(name), "not the name of a built-in model").with_hint(hint),
     ])
 }
 

@@ -110,13 +110,13 @@ impl<'a> Fields<'a> {
 
     /// Notes a problem of one field.
     pub fn find(&mut self, key: &str, message: impl Into<String>) {
-        let diagnostic = Diagnostic::new(self.place(key), message);
+        let diagnostic = Diagnostic::error(self.location(key), message);
         self.diagnostics.push(diagnostic);
     }
 
     /// Notes a problem of one field and what to do about it.
     pub fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
-        let diagnostic = Diagnostic::new(self.place(key), message).with_hint(hint);
+        let diagnostic = Diagnostic::error(self.location(key), message).with_hint(hint);
         self.diagnostics.push(diagnostic);
     }
 
@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
         if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) }
     }
 
-    fn place(&self, key: &str) -> Location {
+    fn location(&self, key: &str) -> Location {
         Location::file(self.file).at(self.full_name(key))
     }
 }

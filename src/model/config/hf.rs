@@ -15,7 +15,7 @@ impl Config {
     pub fn from_json(text: &str, file: &str) -> Result<Self, Diagnostics> {
         let value = serde_json::from_str(text).map_err(|error| {
             let message = format!("not valid JSON: {error}");
-            Diagnostics(vec![Diagnostic::new(Location::line(file, error.line()), message)])
+            Diagnostics(vec![Diagnostic::error(Location::line(file, error.line()), message)])
         })?;
         Self::from_hf(&value, file)
     }
@@ -28,7 +28,7 @@ impl Config {
         let value = toml::from_str(text).map_err(|error| {
             let line = LineIndex::new(text).line(error.span().unwrap_or_default().start);
             let message = format!("not valid TOML: {}", error.message());
-            Diagnostics(vec![Diagnostic::new(Location::line(file, line), message)])
+            Diagnostics(vec![Diagnostic::error(Location::line(file, line), message)])
         })?;
         Self::from_hf(&value, file)
     }
@@ -44,13 +44,13 @@ impl Config {
         let mut diagnostics = Diagnostics::default();
         let Value::Object(object) = value else {
             let message = format!("expected an object, found {}", excerpt(value));
-            return Err(Diagnostics(vec![Diagnostic::new(Location::file(file), message)]));
+            return Err(Diagnostics(vec![Diagnostic::error(Location::file(file), message)]));
         };
         let config = read(&mut Fields::new(file, object, &mut diagnostics));
         if let Some(config) = config.as_ref().filter(|config| config.exact_param_count() > MAX_PARAMETERS) {
             let message =
                 format!("the sizes multiply to too many parameters: {}", config.exact_param_count());
-            diagnostics.push(Diagnostic::new(Location::file(file), message));
+            diagnostics.push(Diagnostic::error(Location::file(file), message));
         }
         match config {
             Some(config) => diagnostics.into_result(config),
@@ -60,12 +60,12 @@ impl Config {
 }
 
 impl Config {
-    /// What [`Config::from_hf`] assumes in place of fields that are missing and on which the mathematics depends.
+    /// What [`Config::from_hf`] assumes in location of fields that are missing and on which the mathematics depends.
     pub fn assumptions(value: &Value, file: &str) -> Vec<Diagnostic> {
         let assumed = hf_rope::assumed_theta(value).map(|theta| {
-            let place = Location::file(file).at("rope_theta");
+            let location = Location::file(file).at("rope_theta");
             let message = format!("missing, {theta} is assumed, as for the first Llama models");
-            Diagnostic::new(place, message)
+            Diagnostic::error(location, message)
                 .with_hint("Llama 3 models have 500000: copy config.json from the original model")
         });
         assumed.into_iter().collect()

@@ -53,8 +53,8 @@ fn read_theta(fields: &mut Fields<'_>) -> Option<f64> {
         let Some(mut table) = fields.inside(table) else { continue };
         let Some(theta) = table.optional("rope_theta", &AT_LEAST_ONE) else { continue };
         match &agreed {
-            Some((place, first)) if *first != theta => {
-                table.find("rope_theta", format!("disagrees with `{place}`: {theta} is not {first}"));
+            Some((location, first)) if *first != theta => {
+                table.find("rope_theta", format!("disagrees with `{location}`: {theta} is not {first}"));
             }
             Some(_) => {}
             None => agreed = Some((table.full_name("rope_theta"), theta)),

@@ -71,13 +71,14 @@ impl LoraSpec {
     fn check_numbers(&self, diagnostics: &mut Diagnostics) {
         let rank = [("r".to_owned(), self.rank)];
         let ranks = self.rank_pattern.iter().map(|(key, rank)| (format!("rank_pattern.{key}"), *rank));
-        for (place, _) in rank.into_iter().chain(ranks).filter(|&(_, rank)| rank == 0) {
-            report(diagnostics, &place, "expected a rank of at least 1, found 0");
+        for (location, _) in rank.into_iter().chain(ranks).filter(|&(_, rank)| rank == 0) {
+            report(diagnostics, &location, "expected a rank of at least 1, found 0");
         }
         let alpha = [("lora_alpha".to_owned(), self.alpha)];
         let alphas = self.alpha_pattern.iter().map(|(key, alpha)| (format!("alpha_pattern.{key}"), *alpha));
-        for (place, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0)) {
-            report(diagnostics, &place, format!("expected a number above 0, found {alpha}"));
+        for (location, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0))
+        {
+            report(diagnostics, &location, format!("expected a number above 0, found {alpha}"));
         }
     }
 
@@ -102,7 +103,7 @@ impl LoraSpec {
                 let message = format!("expected a rank from 1 to {limit} for {}, found {rank}", module.name);
                 let full = inputs.min(outputs);
                 let hint = format!("a rank of {full} is the full rank of this layer, [{outputs}, {inputs}]");
-                diagnostics.push(Diagnostic::new(place(&field), message).with_hint(hint));
+                diagnostics.push(Diagnostic::error(location(&field), message).with_hint(hint));
             }
         }
     }
@@ -111,7 +112,7 @@ impl LoraSpec {
         const PLACE: &str = "layers_to_transform";
         if !self.layers.is_empty() && !matches!(self.targets, Targets::Names(_)) {
             let diagnostic =
-                Diagnostic::new(place(PLACE), "expected target_modules to be a list of names beside it");
+                Diagnostic::error(location(PLACE), "expected target_modules to be a list of names beside it");
             diagnostics.push(diagnostic.with_hint("name the linears, as in q_proj, v_proj"));
         }
         let count = config.num_hidden_layers;
@@ -230,12 +231,12 @@ impl<'a> Selector<'a> {
 
 fn refuse_module(field: &str, entry: &str, module: &str, diagnostics: &mut Diagnostics) {
     let message = format!("{entry} matches a module that cannot be adapted: {module}");
-    diagnostics.push(Diagnostic::new(place(field), message).with_hint(LINEARS_ONLY));
+    diagnostics.push(Diagnostic::error(location(field), message).with_hint(LINEARS_ONLY));
 }
 
 fn refuse_entry(field: &str, entry: &str, hint: String, diagnostics: &mut Diagnostics) {
     let message = format!("matches no linear of the model: {entry}");
-    diagnostics.push(Diagnostic::new(place(field), message).with_hint(hint));
+    diagnostics.push(Diagnostic::error(location(field), message).with_hint(hint));
 }
 
 /// The name that was probably meant, or the names there are.
@@ -280,12 +281,12 @@ fn first_match<T: Copy>(keys: &[Key<'_, T>], module: &str) -> Option<T> {
     keys.iter().find(|key| key.pattern.matches(module)).map(|key| key.value)
 }
 
-fn place(field: &str) -> Location {
+fn location(field: &str) -> Location {
     Location::default().at(field)
 }
 
 fn report(diagnostics: &mut Diagnostics, field: &str, message: impl Into<String>) {
-    diagnostics.push(Diagnostic::new(place(field), message));
+    diagnostics.push(Diagnostic::error(location(field), message));
 }
 
 #[cfg(test)]
@@ -517,7 +518,7 @@ mod tests {
     fn broken_expressions_are_named_by_field() {
         let spec = LoraSpec { rank_pattern: patterns(&[("q(", 4)]), ..of_regex("[") };
         let diagnostics = spec.resolve(&tiny()).unwrap_err();
-        let places: Vec<_> = diagnostics.0.iter().map(|diagnostic| diagnostic.place.to_string()).collect();
+        let places: Vec<_> = diagnostics.0.iter().map(|diagnostic| diagnostic.location.to_string()).collect();
         assert_eq!(places, ["`target_modules`", "`rank_pattern`"]);
     }
 }

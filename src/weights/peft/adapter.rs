@@ -84,7 +84,7 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
 fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(), WeightsError> {
     let mut diagnostics = Diagnostics::default();
     let mut find = |name: &str, problem: String| {
-        diagnostics.push(Diagnostic::new(Location::file(path.display().to_string()).at(name), problem));
+        diagnostics.push(Diagnostic::error(Location::file(path.display().to_string()).at(name), problem));
     };
     for (name, tensor) in tensors {
         let Some(partner) = partner(name) else {
@@ -164,8 +164,8 @@ mod tests {
             change(&mut adapter.tensors);
             let folder = tempfile::tempdir().unwrap();
             let error = write_adapter(folder.path(), &adapter).unwrap_err().to_string();
-            let place = format!("{}: `base_model.model.", folder.path().join(TENSORS).display());
-            assert_eq!(error.replace(&place, ""), expect);
+            let location = format!("{}: `base_model.model.", folder.path().join(TENSORS).display());
+            assert_eq!(error.replace(&location, ""), expect);
         };
         check(
             |tensors| drop(tensors.pop_last()),

@@ -79,42 +79,9 @@ impl fmt::Display for Code {
     }
 }
 
-/// A problem of a mesh config: of what kind, where, what is wrong, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Its kind.
-    pub code: Code,
-    /// The rest.
-    pub diagnostic: Diagnostic,
-}
-
-impl Problem {
-    /// A problem without a hint.
-    pub fn new(code: Code, place: Location, message: impl Into<String>) -> Self {
-        Self { code, diagnostic: Diagnostic::new(place, message) }
-    }
-
-    /// The same problem with what to do about it.
-    pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { diagnostic: self.diagnostic.with_hint(hint), ..self }
-    }
-}
-
-/// Everything that is wrong with a mesh config. Never empty as an error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(Problem::to_string).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-impl std::error::Error for Problems {}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.diagnostic)
+impl Code {
+    /// A problem of this kind, as an error.
+    pub(super) fn error(self, location: Location, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(location, message).with_code(self.name())
     }
 }
