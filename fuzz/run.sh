@@ -22,14 +22,31 @@ built=target/$host/release
 # A backtrace needs more memory than a target may have left.
 export RUST_BACKTRACE=0
 
-# One target; its log stays beside what it found.
+# One target; its log stays beside what it found. A timeout counts if the input takes the processor for as long: the clock
+# goes on while a busy machine lets the target wait.
 fuzz() {
-    local target=$1 found=artifacts/$1
+    local target=$1 found=artifacts/$1 end=$((SECONDS + seconds)) left=$seconds timeout
     mkdir -p "$found" "found/$target" "corpus/$target"
+    : >"$found/log"
+    until once "$target" "$left"; do
+        timeout=$(sed -n 's/.*Test unit written to \(.*timeout-.*\)/\1/p' "$found/log" | tail -n 1)
+        if [ ! -e "${timeout:-none}" ] ||
+            ! (ulimit -t 2 && "$built/$target" "$timeout" -timeout=60 >/dev/null 2>&1); then
+            touch "$found/failed"
+            return
+        fi
+        rm "$timeout"
+        left=$((end - SECONDS))
+        [ $left -gt 0 ] || return 0
+    done
+}
+
+# One process of a target, for a number of seconds.
+once() {
+    local target=$1 found=artifacts/$1
     # New inputs go to the first folder, so that the committed corpus stays as it is.
-    "$built/$target" "found/$target" "corpus/$target" -artifact_prefix="$found/" -max_total_time="$seconds" \
-        -timeout=2 -rss_limit_mb=4096 -len_control=20 -print_final_stats=1 >"$found/log" 2>&1 ||
-        touch "$found/failed"
+    "$built/$target" "found/$target" "corpus/$target" -artifact_prefix="$found/" -max_total_time="$2" \
+        -timeout=2 -rss_limit_mb=4096 -len_control=20 -print_final_stats=1 >>"$found/log" 2>&1
 }
 
 for target in "${targets[@]}"; do
@@ -43,7 +60,7 @@ failed=0
 printf '\n%-14s | %7s | %10s | %8s | %s\n' target seconds executions coverage findings
 for target in "${targets[@]}"; do
     log=artifacts/$target/log
-    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    executions=$(awk '/^stat::number_of_executed_units:/ { sum += $2 } END { if (sum) print sum }' "$log")
     # After a finding there are no statistics: the last progress line counts.
     executions=${executions:-$(grep -o '^#[0-9]*' "$log" | tail -n 1 | tr -d '#' || true)}
     coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1 | cut -d' ' -f2 || true)

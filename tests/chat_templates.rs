@@ -249,7 +249,7 @@ fn check_limit(source: &str, line: usize, expect: &str) {
     let error = render(source, &variables).unwrap_err();
     let elapsed = start.elapsed();
     let shown: String = source.chars().take(60).collect();
-    let DataError::ChatTemplate { line: found, message } = &error else { panic!("{shown}: {error}") };
+    let DataError::ChatTemplate { line: found, message, .. } = &error else { panic!("{shown}: {error}") };
     assert!(message.ends_with(expect), "{shown}: {message}");
     assert_eq!(*found, Some(line), "{shown}: {message}");
     let seconds = if cfg!(debug_assertions) { 20 } else { 2 };

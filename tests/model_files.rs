@@ -15,7 +15,7 @@ use hloom::{
 };
 use serde_json::json;
 
-use crate::support::world::{TRAIN, World};
+use crate::support::world::{Ran, TRAIN, World};
 
 const EMBED: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
@@ -268,6 +268,25 @@ fn a_base_that_is_assumed_is_said() {
     assert_eq!(opened(&world), (false, vec![expect.to_owned()]));
 }
 
+#[test]
+fn commands_without_weights_tell_the_warnings_too() {
+    let world = World::new();
+    world.change_json("model/config.json", |config| config["rope_parameters"] = json!(null));
+    world.write("mesh.toml", "[mesh]\nfsdp = 1\n");
+    let expect = "warning: model/config.json: `rope_theta`: missing, 10000 is assumed, as for the first Llama models\n  \
+                  hint: Llama 3 models have 500000: copy config.json from the original model\n";
+    for line in [
+        "dump --model model --out module.hlo",
+        "check mesh.toml --model model",
+        "explain mesh.toml --model model *q_proj",
+        "compile --model model --out bundle --quiet",
+    ] {
+        let Ran { code, err, .. } = world.hloom(line);
+        assert_eq!((code, err.matches(expect).count()), (Some(0), 1), "{line}: {err}");
+        assert_eq!(err.matches("warning").count(), 1, "{line}: {err}");
+    }
+}
+
 const GENERATE: &str = "generate --model model --adapter adapter --prompt hi --max-new-tokens 1";
 
 /// An adapter of the query projections, its tensors changed.
@@ -295,6 +314,54 @@ fn an_adapter_that_eva_began_is_read() {
     with_adapter(|_| {}).succeeds(GENERATE);
 }
 
+/// What a command wrote to standard error about the adapter.
+fn said_of_adapter(world: &World) -> Vec<String> {
+    let ran = world.hloom(GENERATE);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    ran.err.lines().filter(|line| line.contains("adapter/")).map(str::to_owned).collect()
+}
+
+#[test]
+fn modules_of_an_adapter_that_the_model_lacks_are_ignored_with_a_warning() {
+    let world = with_adapter(|tensors| {
+        for half in ["A", "B"] {
+            let name = format!("base_model.model.visual.blocks.0.qkv.lora_{half}.weight");
+            tensors.insert(name, Literal::f32s([2, 3], &[1.0; 6]));
+        }
+    });
+    world.change_json("adapter/adapter_config.json", |config| {
+        config["target_modules"] = json!(["q_proj", "qkv"]);
+        config["rank_pattern"] = json!({"blocks.0.qkv": 4});
+    });
+    let plain = with_adapter(|_| {}).succeeds(GENERATE);
+    assert_eq!(world.succeeds(GENERATE), plain);
+    let said = said_of_adapter(&world);
+    let lines: Vec<&str> =
+        said.iter().map(|line| line.strip_prefix("warning: adapter/").unwrap_or(line)).collect();
+    assert_eq!(
+        lines,
+        [
+            "adapter_config.json: `target_modules`: matches no linear of the model: qkv; ignored",
+            "adapter_config.json: `rank_pattern`: matches no adapted linear: blocks.0.qkv; ignored",
+            "adapter_model.safetensors: 2 tensors belong to no adapted module of this model and are ignored: \
+             `base_model.model.visual.blocks.0.qkv.lora_A.weight`, ...",
+        ]
+    );
+}
+
+#[test]
+fn an_adapter_of_a_wrapped_model_is_read_with_a_warning() {
+    let world = with_adapter(|tensors| {
+        let wrapped = |name: String| name.replace("model.model.model.", "model.model.language_model.model.");
+        *tensors = std::mem::take(tensors).into_iter().map(|(name, t)| (wrapped(name), t)).collect();
+    });
+    let plain = with_adapter(|_| {}).succeeds(GENERATE);
+    assert_eq!(world.succeeds(GENERATE), plain);
+    let expect = "warning: adapter/adapter_model.safetensors: the tensor names have the prefix \
+                  `base_model.model.language_model.`, expected `base_model.model.`; they are read without regard to it";
+    assert_eq!(said_of_adapter(&world), [expect]);
+}
+
 #[test]
 fn adapters_that_are_damaged_are_refused() {
     let check = |change: fn(&mut Tensors), expect: &str| with_adapter(change).refuses(GENERATE, expect);
@@ -316,16 +383,16 @@ fn adapters_that_are_damaged_are_refused() {
         |tensors| {
             *tensors = std::mem::take(tensors).into_iter().map(|(n, t)| (n.replace("q_", "x_"), t)).collect()
         },
+        "error: adapter/adapter_model.safetensors: no tensor belongs to an adapted module of this model: expected names \
+         such as `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, found \
+         `base_model.model.model.layers.0.self_attn.x_proj.lora_A.weight`\n",
+    );
+    check(
+        |tensors| tensors.retain(|name, _| name.contains("layers.0")),
         "error: adapter/adapter_model.safetensors: \
-         `base_model.model.model.layers.{0,1}.self_attn.q_proj.lora_A.weight`: this tensor is missing\n\
+         `base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight`: this tensor is missing\n\
          error: adapter/adapter_model.safetensors: \
-         `base_model.model.model.layers.{0,1}.self_attn.q_proj.lora_B.weight`: this tensor is missing\n\
-         error: adapter/adapter_model.safetensors: \
-         `base_model.model.model.layers.{0,1}.self_attn.x_proj.lora_A.weight`: belongs to no adapted module of this \
-         model\n\
-         error: adapter/adapter_model.safetensors: \
-         `base_model.model.model.layers.{0,1}.self_attn.x_proj.lora_B.weight`: belongs to no adapted module of this \
-         model\n",
+         `base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight`: this tensor is missing\n",
     );
 }
 

@@ -97,3 +97,36 @@ fn a_file_that_is_something_else_is_named_as_what_it_seems_to_be() {
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), READERS.len() * 2, wrong.join("\n"));
 }
+
+/// A link, and a command with a setting that names it.
+#[cfg(unix)]
+const LINKS: &[(&str, &str)] = &[
+    ("link", "train --model link --data rows.jsonl --out out --quiet"),
+    ("link", "generate --model link --prompt hi --quiet"),
+    ("link", "dump --model link"),
+    ("link", "check mesh.toml --model link"),
+    ("link", "compile --model link --out bundle --quiet"),
+    ("smollm2-135m", "generate --model smollm2-135m --prompt hi --offline --quiet"),
+    ("link", "generate --model model --adapter link --prompt hi --quiet"),
+    ("link", "parity --model model --adapter link --expected case/expected.safetensors --quiet"),
+    ("link", "train --model model --data link --out out --quiet"),
+];
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_named_with_its_target() {
+    let world = world();
+    world.write("mesh.toml", "[mesh]\nfsdp = 1\n");
+    for (link, line) in LINKS {
+        std::os::unix::fs::symlink("cache/blob", world.path(link)).unwrap();
+        let expect = format!(
+            "error: {link} is a symbolic link to a file that does not exist: cache/blob\n\n\
+             hint: the download is incomplete or the target was moved: download it again, or copy it with links \
+             followed (`cp -rL`)\n"
+        );
+        let Ran { code, out, err } = world.hloom(line);
+        assert_eq!((code, out.as_str(), err.as_str()), (Some(2), "", expect.as_str()), "{line}");
+        assert!(!world.path("out").exists() && !world.path("bundle/manifest.json").exists(), "{line}");
+        world.remove(link);
+    }
+}

@@ -152,7 +152,7 @@ pub fn adapter(input: &[u8]) {
     };
     let config = model::config();
     let _ = lora_spec(&adapter.config).resolve(&config);
-    let _ = open_adapter(&adapter, &config, "adapter");
+    let _ = open_adapter(adapter, &config, "adapter");
 }
 
 /// The checkpoint of a training run.
@@ -235,10 +235,12 @@ fn read_all(checkpoint: &Checkpoint) {
 fn tokenizer_of(model: &ModelFiles) -> Result<(), WeightsError> {
     let (tokenizer, config) = (model.tokenizer_json()?, model.tokenizer_config()?);
     let (config, chat_template) = (config.to_string(), model.chat_template()?);
+    let additional_chat_templates = model.additional_chat_templates()?;
     let files = TokenizerFiles {
         tokenizer: &tokenizer,
         config: config.as_bytes(),
         chat_template: chat_template.as_deref(),
+        additional_chat_templates: &additional_chat_templates,
         ..TokenizerFiles::default()
     };
     let Ok(tokenizer) = Tokenizer::new(files, now()) else { return Ok(()) };

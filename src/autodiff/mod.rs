@@ -273,3 +273,18 @@ impl<'b> Step<'_, 'b> {
         self.wanted[index].then(part)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::{MAX_CALL_DEPTH, nested_calls, text};
+
+    #[test]
+    fn the_deepest_calls_are_differentiated() {
+        let located = text::parse_located(&nested_calls(MAX_CALL_DEPTH), "t.hlo").unwrap();
+        let module = ModuleBuilder::new();
+        let primal = module.import(&located, "t.hlo");
+        let found = backward(&module, primal, &[0], SavePolicy::Nothing).unwrap();
+        assert_eq!(module.get(found.computation).parameters().len(), 2);
+    }
+}

@@ -33,4 +33,4 @@ pub use partitioner::Partitioner;
 pub use process::KillOnDrop;
 pub use shape::{ArrayShape, Shape};
 pub use sniff::FileKind;
-pub use text::read_text;
+pub use text::{read_text, read_text_bytes};

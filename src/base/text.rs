@@ -2,6 +2,9 @@ use std::{fs, io, path::Path};
 
 use super::FileKind;
 
+/// That of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Why a file holds no text that a person wrote.
 #[derive(Debug, thiserror::Error)]
 #[error("expected {expected}, found {found}{}", hint(found))]
@@ -21,14 +24,30 @@ fn hint(found: &FileKind) -> String {
 /// The operating system's error, or one of kind [`io::ErrorKind::InvalidData`] that says what the file seems to be if that
 /// is something else, such as a web page.
 pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
-    let bytes = fs::read(path)?;
     let not_text = |found| io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found });
-    match FileKind::of(&bytes) {
-        FileKind::Empty | FileKind::Json | FileKind::Text(_) => {}
-        other => return Err(not_text(other)),
+    let accept = |found: &FileKind| found.is_text() || *found == FileKind::Empty;
+    let bytes = read_text_bytes(path, accept)?.map_err(not_text)?;
+    String::from_utf8(bytes).map_err(|_| not_text(FileKind::Binary))
+}
+
+/// The bytes of a file that holds text, without the byte order mark at its beginning; or what the file seems to be, where
+/// the caller does not `accept` that.
+///
+/// # Errors
+/// The operating system's error.
+pub fn read_text_bytes(
+    path: &Path,
+    accept: impl Fn(&FileKind) -> bool,
+) -> io::Result<Result<Vec<u8>, FileKind>> {
+    let mut bytes = fs::read(path)?;
+    let found = FileKind::of(&bytes);
+    if !accept(&found) {
+        return Ok(Err(found));
     }
-    let text = String::from_utf8(bytes).map_err(|_| not_text(FileKind::Binary))?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(Ok(bytes))
 }
 
 #[cfg(test)]

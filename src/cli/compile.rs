@@ -116,6 +116,7 @@ impl Compile {
             mesh: mesh.as_ref(),
         };
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, self.output);
+        workload.warnings.iter().for_each(|warning| reporter.warning(&warning.to_string()));
         workload.compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let mut writer = BundleWriter::new(&self.out)?;
         writer.add(bundle::MODULE, &module)?;

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -100,7 +100,7 @@ impl Dump {
         if format == Format::Proto && out.is_none() {
             check_proto_sink(env.out_kind, json)?;
         }
-        let (module, compute_type) = self.module(stage)?;
+        let (module, compute_type) = self.module(stage, &mut *env.err)?;
         let instructions: usize = module.module().computations.iter().map(|c| c.iter().count()).sum();
         let bytes = match format {
             Format::Text => text::print(&module).into_bytes(),
@@ -136,11 +136,12 @@ impl Dump {
         Ok(Answer::Yes)
     }
 
-    fn module(self, stage: Stage) -> Result<(Verified, ComputeType), TrainError> {
+    fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
         let Self { workload, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
         let parts = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
         let workload = workload.resolve(parts, &target.platforms())?;
+        workload.write_warnings(err)?;
         let compute_type = workload.compute_type;
         let options = plan::options(&options.into(), workload.shape, parts)?;
         let workload = workload.borrow();

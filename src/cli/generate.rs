@@ -76,7 +76,11 @@ impl Generate {
         let seq = length(prompt.len(), max_new_tokens, seq, config.max_position_embeddings)?;
         generate::check_room(prompt.len(), seq, "--prompt")?;
         let (plan, factors) = match &adapter {
-            Some(folder) => open_adapter(&read_adapter(folder)?, config, &folder.display().to_string())?,
+            Some(folder) => {
+                let opened = open_adapter(read_adapter(folder)?, config, &folder.display().to_string())?;
+                opened.warnings.iter().for_each(|warning| reporter.warning(&warning.to_string()));
+                (opened.plan, opened.factors)
+            }
             None => (LoraPlan::none(config), Default::default()),
         };
 
@@ -132,6 +136,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
             )?;
             tokenizer.encode_plain(&text)
         }
+        Err(error @ DataError::NoDefaultTemplate { .. }) if form == Form::Chat => Err(error),
         _ => tokenizer.encode(prompt),
     }
 }

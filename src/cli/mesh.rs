@@ -1,6 +1,6 @@
 //! `hloom check` and `hloom explain`: what a mesh config means for a model, without a plugin.
 
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,6 @@ use crate::{
     base::Diagnostic,
     mesh::{self, Plan, Replicated, Report, TensorSharding, short},
     step,
-    train::TrainError,
 };
 
 /// A mesh config, and the tensors that it is to lay.
@@ -51,10 +50,11 @@ pub struct Explain {
 }
 
 impl MeshArgs {
-    fn report(self) -> Result<(Report, ComputeType), TrainError> {
+    fn report(self, err: &mut dyn Write) -> Result<(Report, ComputeType), Failure> {
         let loaded = load_mesh(&self.mesh)?;
         let batch_shards = self.target.batch_shards(&loaded);
         let workload = self.workload.resolve(batch_shards, &self.target.platforms())?;
+        workload.write_warnings(err)?;
         let report = mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices());
         Ok((report, workload.compute_type))
     }
@@ -63,7 +63,7 @@ impl MeshArgs {
 impl Check {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let json = self.args.json;
-        let (report, compute_type) = self.args.report()?;
+        let (report, compute_type) = self.args.report(&mut *env.err)?;
         if json {
             let mut object = check_json(&report);
             object["dtype"] = json!(compute_type.dtype.name());
@@ -79,7 +79,7 @@ impl Explain {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { args, param } = self;
         let json = args.json;
-        let (report, _) = args.report()?;
+        let (report, _) = args.report(&mut *env.err)?;
         for problem in &report.problems {
             writeln!(env.err, "{problem}")?;
         }

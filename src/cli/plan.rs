@@ -13,7 +13,7 @@ use super::{
     workload::load_mesh,
 };
 use crate::{
-    base::{DType, Diagnostic, Diagnostics, MemorySpace},
+    base::{Diagnostic, Diagnostics, MemorySpace},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
@@ -22,8 +22,9 @@ use crate::{
     targets::{GpuMemory, Target},
     train::{
         RunData, TrainError, checkpoint,
-        run::{RunConfig, Start},
+        run::{RunSettings, Start},
     },
+    weights::refuse_dangling,
 };
 
 /// What a setting is where nobody says it. The help texts of [`Settings`] say the same.
@@ -57,6 +58,7 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
             (rows, HeldOut::Last(settings.held_out.unwrap_or(QUICKSTART_HELD_OUT)))
         }
         Some(file) => {
+            refuse_dangling(file)?;
             let rows = Rows::read(file)?;
             let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MAX_HELD_OUT);
             let wanted = settings.held_out.unwrap_or(twentieth);
@@ -72,34 +74,32 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
     }
 }
 
-/// Everything else about a run, one pass of which is `sequences`, and which splits a batch into `batch_shards`. `folder` is
-/// where relative defaults lie.
+/// Everything else about a run that needs neither model nor rows; a batch is split into `batch_shards`. `folder` is where
+/// relative defaults are.
 ///
 /// # Errors
-/// The first setting that is not possible.
-pub fn run_config(
+/// The first setting that is not possible, also one of the schedule.
+pub fn run_settings(
     settings: &Settings,
-    sequences: usize,
     batch_shards: usize,
     folder: &Path,
-) -> Result<RunConfig, TrainError> {
+) -> Result<RunSettings, TrainError> {
     let quick_start = settings.data.is_none();
     let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
     let Shape { batch, seq } = shape(settings, used_for, batch_shards)?;
-    let accumulate = at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?;
-    let schedule = schedule(settings, UpdateSize::new(batch, accumulate)?.updates_per_epoch(sequences))?;
+    let size = UpdateSize {
+        batch: at_least_one("--batch", batch)?,
+        accumulate: at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?,
+    };
+    // Before anything is fetched; how many updates there are is known only with the rows.
+    schedule(settings, 1)?;
     let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
     let question = || quick_start.then(|| HELD_OUT_QUESTION.to_owned());
-    Ok(RunConfig {
-        steps: schedule.total_steps,
-        batch,
+    Ok(RunSettings {
+        size,
         seq,
         packing: packing(settings),
-        accumulate,
-        schedule,
         lora: lora(settings),
-        // That of a model whose type is not known yet.
-        dtype: settings.dtype.as_ref().map_or(DType::F32, |word| word.0),
         options: options(settings, Shape { batch, seq }, batch_shards)?,
         optimizer: optimizer(settings)?,
         max_grad_norm: max_grad_norm(settings)?,
@@ -109,7 +109,6 @@ pub fn run_config(
         out: out_folder(settings.out.as_deref(), start, folder)?,
         start,
         question: settings.question.clone().or_else(question),
-        base_model: None,
     })
 }
 
@@ -120,7 +119,7 @@ pub fn run_config(
 pub fn schedule(settings: &Settings, one_pass: usize) -> Result<Schedule, TrainError> {
     let quick_start = settings.data.is_none();
     let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass.max(1) };
-    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?;
+    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?.get();
     Ok(Schedule {
         kind: settings.schedule.as_ref().map_or(ScheduleKind::Cosine, |word| word.0),
         peak_lr: positive("--lr", settings.lr.unwrap_or(default::LR))?,
@@ -164,7 +163,7 @@ pub fn shape(settings: &Settings, used_for: Use, batch_shards: usize) -> Result<
     let micro_batches = settings.micro_batches.map_or(1, NonZeroUsize::get);
     let whole_parts =
         default::BATCH.next_multiple_of(batch_shards.saturating_mul(micro_batches).min(1 << 31));
-    let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?;
+    let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?.get();
     let seq = settings.seq.unwrap_or(seq);
     if seq < 2 {
         return Err(wrong("--seq", format!("expected at least 2, found: {seq}")));
@@ -353,8 +352,8 @@ fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathB
     }
 }
 
-fn at_least_one(setting: &'static str, found: usize) -> Result<usize, TrainError> {
-    if found == 0 { Err(wrong(setting, "expected at least 1, found: 0".into())) } else { Ok(found) }
+fn at_least_one(setting: &'static str, found: usize) -> Result<NonZeroUsize, TrainError> {
+    NonZeroUsize::new(found).ok_or_else(|| wrong(setting, "expected at least 1, found: 0".into()))
 }
 
 fn positive(setting: &'static str, found: f64) -> Result<f64, TrainError> {
@@ -379,9 +378,15 @@ fn wrong(setting: &'static str, problem: String) -> TrainError {
 mod tests {
     use super::*;
 
-    fn plan(settings: Settings) -> Result<RunConfig, TrainError> {
+    fn plan(settings: Settings) -> Result<RunSettings, TrainError> {
         let folder = tempfile::tempdir().unwrap();
-        run_config(&settings, 100, 1, folder.path())
+        run_settings(&settings, 1, folder.path())
+    }
+
+    /// The schedule of a run on 100 sequences.
+    fn of_hundred(settings: Settings) -> Schedule {
+        let size = plan(settings.clone()).unwrap().size;
+        schedule(&settings, size.updates_per_epoch(100)).unwrap()
     }
 
     fn own_data() -> Settings {
@@ -391,8 +396,9 @@ mod tests {
     #[test]
     fn the_quick_start_needs_no_settings() {
         let config = plan(Settings::default()).unwrap();
-        assert_eq!((config.steps, config.batch, config.seq, config.accumulate), (60, 4, 128, 1));
-        assert_eq!((config.schedule.warmup_steps, config.schedule.total_steps), (5, 60));
+        assert_eq!((config.size.batch.get(), config.seq, config.size.accumulate.get()), (4, 128, 1));
+        let schedule = of_hundred(Settings::default());
+        assert_eq!((schedule.warmup_steps, schedule.total_steps), (5, 60));
         assert_eq!(config.lora, LoraSpec::all_linear(8, 16.0));
         assert_eq!(config.optimizer, AdamW { weight_decay: 0.0, ..AdamW::default() });
         assert_eq!(config.question.as_deref(), Some(HELD_OUT_QUESTION));
@@ -402,10 +408,11 @@ mod tests {
 
     #[test]
     fn own_data_are_passed_over_once() {
-        let config = plan(Settings { accumulate: Some(3), ..own_data() }).unwrap();
-        assert_eq!((config.steps, config.seq, config.question), (9, 512, None));
-        assert_eq!(config.schedule.warmup_steps, 0);
-        assert_eq!(plan(Settings { batch: Some(1000), ..own_data() }).unwrap().steps, 1);
+        let config = plan(own_data()).unwrap();
+        assert_eq!((config.seq, config.question), (512, None));
+        let thirds = of_hundred(Settings { accumulate: Some(3), ..own_data() });
+        assert_eq!((thirds.total_steps, thirds.warmup_steps), (9, 0));
+        assert_eq!(of_hundred(Settings { batch: Some(1000), ..own_data() }).total_steps, 1);
         let fewer = schedule(&own_data(), 60).unwrap();
         assert_eq!((fewer.total_steps, fewer.warmup_steps), (60, 5));
         assert_eq!(schedule(&Settings { steps: Some(7), ..own_data() }, 60).unwrap().total_steps, 7);

@@ -14,7 +14,7 @@ use crate::{
     step::Packing,
     train::{
         Event, Observer,
-        run::{RunConfig, StepRecord, When},
+        run::{RunConfig, RunSettings, StepRecord, When},
     },
 };
 
@@ -174,7 +174,7 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
         weight_bytes: u64,
         signals: Signals,
     ) -> Self {
-        let RunConfig { steps, seq, packing, .. } = *config;
+        let (steps, &RunSettings { seq, packing, .. }) = (config.steps(), &config.settings);
         Self { reporter, steps, seq, packing, weight_bytes, signals, interrupt: None, made: 0, answers: None }
     }
 
@@ -294,7 +294,14 @@ mod tests {
         expect: &str,
     ) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..settings };
-        let config = plan::run_config(&settings, 100, 1, tempfile::tempdir().unwrap().path()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let requested = plan::run_settings(&settings, 1, folder.path()).unwrap();
+        let config = RunConfig {
+            schedule: plan::schedule(&settings, 100).unwrap(),
+            settings: requested,
+            dtype: crate::base::DType::F32,
+            base_model: None,
+        };
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
         let mut watch = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);

@@ -7,7 +7,7 @@ use std::{
 
 use super::{Env, plan, progress::Reporter, start::Starter, value_parsers::Parsed};
 use crate::{
-    base::nearest,
+    base::{Diagnostic, nearest},
     model::{Config, builtin_names},
     pjrt::Plugin,
     runtime::Devices,
@@ -16,6 +16,7 @@ use crate::{
     targets::{Platform, Target},
     templates::TemplateLibrary,
     train::{Model, TrainError, model_config, quickstart_model},
+    weights::refuse_dangling,
 };
 
 /// The model that the store has, by the name of its built-in configuration, and its name on the model hub.
@@ -94,6 +95,7 @@ impl Resources {
     /// The model that `named` says: a path, or the one that can be fetched, which is also the default.
     pub fn model(&self, named: Option<&str>, reporter: &mut Reporter<'_>) -> Result<NamedModel, TrainError> {
         let named = named.unwrap_or(FETCHED);
+        refuse_dangling(Path::new(named))?;
         let named = if Path::new(named).exists() {
             NamedModel { model: Model::open(Path::new(named))?, base: named.to_owned() }
         } else if named == FETCHED {
@@ -154,14 +156,15 @@ impl Resources {
     }
 }
 
-/// The configuration of a built-in model, or of a model on disk.
-pub fn config(named: &str) -> Result<Config, TrainError> {
+/// The configuration of a built-in model, or of a model on disk with what its files leave open or contradict.
+pub fn config(named: &str) -> Result<(Config, Vec<Diagnostic>), TrainError> {
     let path = Path::new(named);
+    refuse_dangling(path)?;
     if path.exists() {
         return model_config(path);
     }
     if builtin_names().any(|name| name == named) {
-        return Ok(Config::builtin(named)?);
+        return Ok((Config::builtin(named)?, vec![]));
     }
     let hint = match nearest(named, builtin_names()) {
         Some(near) => format!("did you mean `{near}`?"),

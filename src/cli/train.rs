@@ -18,13 +18,12 @@ use super::{
     write_json,
 };
 use crate::{
-    data::UpdateSize,
     runtime::Engine,
     step::StepSpec,
     store::Network,
     train::{
         Encoded,
-        run::{self, Ready, Summary},
+        run::{self, Ready, RunConfig, Summary},
     },
 };
 
@@ -57,8 +56,7 @@ impl Train {
         };
         let devices = plan::devices(plan::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
         let data = plan::data(&settings)?;
-        let mut config =
-            plan::run_config(&settings, data.train.rows.len(), devices.batch_shards(), &env.folder)?;
+        let requested = plan::run_settings(&settings, devices.batch_shards(), &env.folder)?;
         let templates = templates(settings.templates.as_deref(), Some(devices.target().platform()))?;
         if let Some(bundle) = &bundle {
             bundled::check_templates(&templates, bundle)?;
@@ -74,26 +72,28 @@ impl Train {
         }
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
-        config.dtype = compute_type.dtype;
-        let lora = plan::resolve_lora(&config.lora, &model.config).map_err(|diagnostics| match &bundle {
-            Some(bundle) => bundled::wrong_manifest(bundle, &diagnostics),
-            None => diagnostics.into(),
-        })?;
-        let mesh = devices.plan(config.workload(&model.config, &lora))?;
+        let lora =
+            plan::resolve_lora(&requested.lora, &model.config).map_err(|diagnostics| match &bundle {
+                Some(bundle) => bundled::wrong_manifest(bundle, &diagnostics),
+                None => diagnostics.into(),
+            })?;
+        let mesh = devices.plan(requested.workload(&model.config, &lora, compute_type.dtype))?;
         let plugin =
             resources.plugin(devices.target(), settings.plugin.as_deref(), &starter, &mut reporter)?;
-        config.base_model = Some(base);
         let source = |bundle| bundled::Source::of(bundle, &settings, devices.target(), plugin.path());
         let source = bundle.as_ref().map(source).transpose()?;
         if let Some(source) = &source {
             reporter.line(&source.line(devices.target()));
         }
 
-        let data = Encoded::new(&config, &model, &data)?;
+        let data = Encoded::new(&requested, &model, &data)?;
         // How many sequences the rows make is not known before: several may share one, and some are left out.
-        let size = UpdateSize::new(config.batch, config.accumulate)?;
-        config.schedule = plan::schedule(&settings, size.updates_per_epoch(data.sequences()))?;
-        config.steps = config.schedule.total_steps;
+        let config = RunConfig {
+            schedule: plan::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
+            settings: requested,
+            dtype: compute_type.dtype,
+            base_model: Some(base),
+        };
 
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
@@ -108,12 +108,12 @@ impl Train {
         let answers = watch.into_answers();
         reporter.rest();
         let summary = ran?;
-        if summary.steps < config.steps {
+        if summary.steps < config.steps() {
             reporter.line(&format!(
                 "stopped after step {} of {}\nto go on, run the same command with --resume --out {}",
                 summary.steps,
-                config.steps,
-                config.out.display()
+                config.steps(),
+                config.settings.out.display()
             ));
         }
         write_summary(&mut *env.out, &summary, answers.as_ref(), output)?;

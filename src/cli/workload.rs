@@ -1,10 +1,13 @@
 //! What decides the tensors of a step, for the commands that need no weights.
 
-use std::path::Path;
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use super::{compute_type::ComputeType, plan, resources, settings::Settings, value_parsers::Parsed};
 use crate::{
-    base::DType,
+    base::{DType, Diagnostic},
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Targets},
     step::{Packing, Workload},
@@ -50,6 +53,8 @@ pub struct OwnedWorkload {
     /// The element type of weights and activations.
     pub compute_type: ComputeType,
     packing: Packing,
+    /// What the model's files leave open or contradict, and how that was resolved.
+    pub warnings: Vec<Diagnostic>,
     /// The sizes of a batch.
     pub shape: plan::Shape,
 }
@@ -60,6 +65,11 @@ impl OwnedWorkload {
             self;
         Workload { config, lora, dtype: compute_type.dtype, batch, seq, packing }
     }
+
+    /// Tells the warnings where nothing reports progress.
+    pub fn write_warnings(&self, err: &mut dyn Write) -> io::Result<()> {
+        self.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))
+    }
 }
 
 impl WorkloadArgs {
@@ -69,12 +79,12 @@ impl WorkloadArgs {
         let settings =
             Settings { batch, seq, pack: Some(pack), dtype, rank, alpha, targets, ..Settings::default() };
         let shape = plan::shape(&settings, plan::Use::OwnData, batch_shards)?;
-        let config = resources::config(&model)?;
+        let (config, warnings) = resources::config(&model)?;
         let spec = plan::lora(&settings);
         let lora = plan::resolve_lora(&spec, &config)?;
         let compute_type = ComputeType::new(settings.dtype.as_ref(), config.dtype, platforms);
         let packing = plan::packing(&settings);
-        Ok(OwnedWorkload { config, spec, lora, compute_type, packing, shape })
+        Ok(OwnedWorkload { config, spec, lora, compute_type, packing, warnings, shape })
     }
 }
 

@@ -1,6 +1,6 @@
 use std::num::NonZeroUsize;
 
-use super::{DataError, Dataset, Sample, order::Shuffle};
+use super::{Dataset, Sample, order::Shuffle};
 use crate::base::Literal;
 
 /// Sequences of token ids and what is to be learned of them. A row holds one sample, or several where the dataset is
@@ -141,14 +141,6 @@ pub struct UpdateSize {
 }
 
 impl UpdateSize {
-    /// The sizes, if both are at least one.
-    ///
-    /// # Errors
-    /// [`DataError::TooSmall`] if one of them is zero.
-    pub fn new(batch: usize, accumulate: usize) -> Result<Self, DataError> {
-        Ok(Self { batch: at_least_one("batch", batch)?, accumulate: at_least_one("accumulate", accumulate)? })
-    }
-
     /// Rows of an update.
     fn rows(self) -> usize {
         self.batch.get().saturating_mul(self.accumulate.get())
@@ -213,16 +205,9 @@ impl Iterator for Batches<'_> {
 }
 
 /// Every sample once, in the order of the dataset's sequences; the last batch is filled up with empty rows.
-///
-/// # Errors
-/// [`DataError::TooSmall`] if `batch` is zero.
-pub fn held_out_batches(dataset: &Dataset, batch: usize) -> Result<impl Iterator<Item = Batch>, DataError> {
-    let batches = dataset.sequences().chunks(at_least_one("batch", batch)?.get());
-    Ok(batches.map(move |sequences| Batch::of(sequences.iter().map(Vec::as_slice), batch, dataset)))
-}
-
-fn at_least_one(setting: &'static str, found: usize) -> Result<NonZeroUsize, DataError> {
-    NonZeroUsize::new(found).ok_or(DataError::TooSmall { setting, least: 1, found })
+pub fn held_out_batches(dataset: &Dataset, batch: NonZeroUsize) -> impl Iterator<Item = Batch> {
+    let batches = dataset.sequences().chunks(batch.get());
+    batches.map(move |sequences| Batch::of(sequences.iter().map(Vec::as_slice), batch.get(), dataset))
 }
 
 #[cfg(test)]
@@ -233,6 +218,14 @@ mod tests {
     use crate::data::{Rows, testing};
 
     const SEQ: usize = 16;
+
+    fn nonzero(value: usize) -> NonZeroUsize {
+        NonZeroUsize::new(value).unwrap()
+    }
+
+    fn size_of(batch: usize, accumulate: usize) -> UpdateSize {
+        UpdateSize { batch: nonzero(batch), accumulate: nonzero(accumulate) }
+    }
 
     /// Samples told apart by their lengths: row `i` holds the opening token and `i + 1` more.
     fn dataset(n_rows: usize) -> Dataset {
@@ -248,7 +241,7 @@ mod tests {
     }
 
     fn sizes() -> impl Strategy<Value = UpdateSize> {
-        (1..9_usize, 1..4_usize).prop_map(|(batch, accumulate)| UpdateSize::new(batch, accumulate).unwrap())
+        (1..9_usize, 1..4_usize).prop_map(|(batch, accumulate)| size_of(batch, accumulate))
     }
 
     /// The lengths of the samples in each row of a batch.
@@ -273,7 +266,7 @@ mod tests {
         let (at, x) = (id("at"), id("x"));
         let check = |dataset: Dataset, expect: [&[i32]; 3], num_label_tokens: usize| {
             let dims = [expect[0].len() / dataset.seq(), dataset.seq()];
-            let batch = held_out_batches(&dataset, dims[0]).unwrap().next().unwrap();
+            let batch = held_out_batches(&dataset, nonzero(dims[0])).next().unwrap();
             let found = [&batch.input_ids, &batch.segment_ids, &batch.labels];
             assert_eq!(found, expect.map(|values| Literal::s32s(dims, values)).each_ref());
             assert_eq!(batch.num_label_tokens, num_label_tokens);
@@ -321,7 +314,7 @@ mod tests {
     #[test]
     fn held_out_batches_hold_every_sample_once_and_empty_rows_after() {
         let check = |dataset: &Dataset, expect: [Vec<Vec<Vec<usize>>>; 1]| {
-            let batches: Vec<_> = held_out_batches(dataset, 2).unwrap().collect();
+            let batches: Vec<_> = held_out_batches(dataset, nonzero(2)).collect();
             assert_eq!([batches.iter().map(samples_of).collect::<Vec<_>>()], expect);
             let num_label_tokens: usize = batches.iter().map(|batch| batch.num_label_tokens).sum();
             assert_eq!(num_label_tokens, dataset.report().counted_tokens);
@@ -335,7 +328,7 @@ mod tests {
     fn the_last_batch_of_an_epoch_is_filled_with_empty_rows() {
         let check = |n_rows: usize, [batch, accumulate]: [usize; 2], expect: &[&[usize]]| {
             let dataset = dataset(n_rows);
-            let size = UpdateSize::new(batch, accumulate).unwrap();
+            let size = size_of(batch, accumulate);
             let rows = |batch: &Batch| samples_of(batch).into_iter().filter(|row| !row.is_empty()).count();
             let updates = Batches::from_update(&dataset, size, 0, 0).take(size.updates_per_epoch(n_rows));
             let found: Vec<Vec<usize>> = updates.map(|update| update.iter().map(rows).collect()).collect();
@@ -346,15 +339,6 @@ mod tests {
         check(8, [4, 1], &[&[4], &[4]]);
         check(7, [2, 2], &[&[2, 2], &[2, 1]]);
         check(5, [2, 2], &[&[2, 2], &[1]]);
-    }
-
-    #[test]
-    fn a_batch_without_sequences_is_refused() {
-        let expect = "expected at least 1 for `batch`, found: 0";
-        assert_eq!(UpdateSize::new(0, 1).unwrap_err().to_string(), expect);
-        let expect_accumulate = "expected at least 1 for `accumulate`, found: 0";
-        assert_eq!(UpdateSize::new(1, 0).unwrap_err().to_string(), expect_accumulate);
-        assert_eq!(held_out_batches(&dataset(1), 0).err().map(|e| e.to_string()).as_deref(), Some(expect));
     }
 
     proptest! {

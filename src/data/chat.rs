@@ -1,10 +1,9 @@
-use std::{collections::BTreeMap, time::SystemTime};
+use std::{collections::BTreeMap, ops::Range, time::SystemTime};
 
 use serde_json::{Map, Value};
 
 use super::{
-    DataError, Message, TemplateInputs,
-    generation::{self, Marked},
+    DataError, Message, TemplateInputs, generation,
     jinja::{self, Template},
 };
 
@@ -21,10 +20,9 @@ pub enum Ending {
 /// Hugging Face transformers renders it (`utils/chat_template_utils.py`).
 #[derive(Debug)]
 pub struct ChatTemplate {
+    origin: TemplateOrigin,
     source: String,
     template: Template,
-    /// The template with marks around `{% generation %}` blocks, where it has any.
-    marked: Option<Template>,
     special_tokens: BTreeMap<String, String>,
 }
 
@@ -39,9 +37,18 @@ impl ChatTemplate {
         special_tokens: BTreeMap<String, String>,
         now: SystemTime,
     ) -> Result<Self, DataError> {
-        let parse = |source: &str| Template::parse(source, now).map_err(refused);
-        let marked = generation::with_marks(source).as_deref().map(parse).transpose()?;
-        Ok(Self { source: source.to_owned(), template: parse(source)?, marked, special_tokens })
+        Self::from_origin(TemplateOrigin::Text, source, special_tokens, now)
+    }
+
+    /// As [`Self::new`]; the errors of the template say where it comes from.
+    pub(super) fn from_origin(
+        origin: TemplateOrigin,
+        source: &str,
+        special_tokens: BTreeMap<String, String>,
+        now: SystemTime,
+    ) -> Result<Self, DataError> {
+        let template = Template::parse(source, now).map_err(|error| origin.refused(error))?;
+        Ok(Self { origin, source: source.to_owned(), template, special_tokens })
     }
 
     /// Whether the template's source holds `name`: if not, it cannot use a variable or a key of that name.
@@ -62,16 +69,20 @@ impl ChatTemplate {
         self.render_with(variables(messages, inputs, ending))
     }
 
-    /// The text of a finished conversation and the bytes of it in `{% generation %}` blocks; `None` if the template has no
-    /// such blocks.
-    pub(super) fn render_generation(
+    /// The bytes of `text`, a finished conversation as [`Self::render`] writes it, in `{% generation %}` blocks; `None` if
+    /// the template has no such blocks, or they cannot be found.
+    pub(super) fn generation_blocks(
         &self,
         messages: &[Message],
         inputs: &TemplateInputs,
-    ) -> Result<Option<Marked>, DataError> {
-        let Some(template) = &self.marked else { return Ok(None) };
+        text: &str,
+    ) -> Option<Vec<Range<usize>>> {
+        if !self.template.has_generation() {
+            return None;
+        }
         let variables = self.with_special_tokens(variables(messages, inputs, Ending::Closed));
-        Ok(Some(Marked::new(&template.render(&variables).map_err(refused)?)))
+        let marked = self.template.render_marked(&variables, generation::MARKS).ok()?;
+        generation::blocks(text, &marked)
     }
 
     /// The text for any variables, which take the place of special tokens of the same names.
@@ -80,7 +91,7 @@ impl ChatTemplate {
     /// [`DataError::ChatTemplate`] if the template raises an error, or exceeds a limit: on its steps, on the
     /// memory it holds, or on the depth of calls and values.
     pub fn render_with(&self, variables: Map<String, Value>) -> Result<String, DataError> {
-        self.template.render(&self.with_special_tokens(variables)).map_err(refused)
+        self.template.render(&self.with_special_tokens(variables)).map_err(|error| self.origin.refused(error))
     }
 
     fn with_special_tokens(&self, variables: Map<String, Value>) -> Map<String, Value> {
@@ -105,8 +116,31 @@ fn variables(messages: &[Message], inputs: &TemplateInputs, ending: Ending) -> M
     variables
 }
 
-fn refused(error: jinja::Error) -> DataError {
-    DataError::ChatTemplate { line: error.line, message: error.message }
+/// Where a chat template comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TemplateOrigin {
+    /// A text of the caller.
+    Text,
+    /// A file that holds nothing else.
+    File(String),
+    /// `chat_template` of tokenizer_config.json, and its name where it is one of several.
+    Config(Option<String>),
+}
+
+impl TemplateOrigin {
+    fn refused(&self, error: jinja::Error) -> DataError {
+        let line = error.line.map(|line| format!(" line {line}")).unwrap_or_default();
+        let location = match self {
+            Self::Text => format!("chat template{line}"),
+            Self::File(file) => match error.line {
+                Some(line) => format!("{file}:{line}"),
+                None => file.clone(),
+            },
+            Self::Config(None) => format!("tokenizer_config.json: chat template{line}"),
+            Self::Config(Some(name)) => format!("tokenizer_config.json: chat template `{name}`{line}"),
+        };
+        DataError::ChatTemplate { location, line: error.line, message: error.message }
+    }
 }
 
 #[cfg(test)]

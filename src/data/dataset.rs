@@ -204,7 +204,7 @@ mod tests {
         let error = Dataset::new(&rows, &testing::tokenizer_with(source), 8).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.jsonl:2: chat template line 1: not that (and the same in 1 more line)"
+            "a.jsonl:2: chat_template.jinja:1: not that (and the same in 1 more line)"
         );
     }
 

@@ -50,6 +50,12 @@ pub enum DataError {
     /// The files of the tokenizer hold no chat template.
     #[error("expected a chat template, found none")]
     NoChatTemplate,
+    /// The model has chat templates, but none that this conversation may have.
+    #[error("expected a chat template named `default`, found only: {}", names.join(", "))]
+    NoDefaultTemplate {
+        /// Their names, sorted.
+        names: Vec<String>,
+    },
     /// A row with messages, for a model without a chat template.
     #[error("{file}:{line}: expected a chat template for rows with `messages`, found none")]
     RowNeedsTemplate {
@@ -59,8 +65,10 @@ pub enum DataError {
         line: usize,
     },
     /// The chat template does not parse, or refuses a conversation.
-    #[error("chat template{}: {message}", line_suffix(*.line))]
+    #[error("{location}: {message}")]
     ChatTemplate {
+        /// Its file and line, or "chat template" and its line where it comes from no file.
+        location: String,
         /// Its line, counted from one, where that is known.
         line: Option<usize>,
         /// What the template engine, or the template itself, says.
@@ -118,10 +126,10 @@ pub enum DataError {
         /// Sequence length in tokens.
         seq: usize,
     },
-    /// A sequence with no next token, or a batch without sequences.
+    /// A sequence with no next token.
     #[error("expected at least {least} for `{setting}`, found: {found}")]
     TooSmall {
-        /// `seq` or `batch`.
+        /// `seq`.
         setting: &'static str,
         /// The least that works.
         least: usize,
@@ -148,6 +156,9 @@ impl DataError {
             Self::NoChatTemplate | Self::RowNeedsTemplate { .. } => {
                 "put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and `completion`"
             }
+            Self::NoDefaultTemplate { .. } => {
+                "put the one to use beside the model's tokenizer.json as chat_template.jinja; `tool_use` is used only for rows with `tools`"
+            }
             Self::Rewritten(_) => {
                 "split the conversation so that each row ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}"
             }
@@ -172,10 +183,6 @@ impl DataError {
         };
         Some(hint.to_owned())
     }
-}
-
-fn line_suffix(line: Option<usize>) -> String {
-    line.map(|line| format!(" line {line}")).unwrap_or_default()
 }
 
 /// What is wrong with a part of a file, and what the reader can do about it.

@@ -1,66 +1,61 @@
 //! `{% generation %}` blocks, by which a chat template marks the assistant's text.
 
-use std::{borrow::Cow, ops::Range, sync::LazyLock};
+use std::ops::Range;
 
-use regex::Regex;
+/// What is written where a block begins and ends: characters for private use.
+pub(super) const MARKS: [&str; 2] = ["\u{f0000}", "\u{f0001}"];
+const MARK_CHARS: [char; 2] = ['\u{f0000}', '\u{f0001}'];
 
-/// Characters that are written where a block begins and ends, and which no text has.
-const MARKS: [&str; 2] = ["\u{f0000}", "\u{f0001}"];
-
-/// The source with marks written at both ends of each block, and the whitespace around the blocks as it was; `None` if
-/// it has no blocks.
-pub(super) fn with_marks(source: &str) -> Option<String> {
-    static TAG: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(\{%[-+]?\s*)(end)?generation(\s*[-+]?%\})").expect("a constant pattern")
-    });
+/// The bytes of `text` that are in the blocks of `marked`, which is the same text with marks; of blocks inside each
+/// other, the outer one. `None` if the texts differ beside the marks, or the marks do not come in pairs: then the template
+/// looks at the text of its blocks, or the conversation holds marks of its own.
+pub(super) fn blocks(text: &str, marked: &str) -> Option<Vec<Range<usize>>> {
     let [begin, end] = MARKS;
-    let replaced = TAG.replace_all(source, |tag: &regex::Captures<'_>| {
-        let (left, right) = (&tag[1], &tag[3]);
-        match tag.get(2) {
-            None => format!("{left}generation %}}{{{{ '{begin}' }}}}{{% if true{right}"),
-            Some(_) => format!("{left}endif %}}{{{{ '{end}' }}}}{{% endgeneration{right}"),
+    let mut rest = text;
+    let mut blocks = Vec::new();
+    let (mut start, mut depth) = (0, 0usize);
+    for part in marked.split_inclusive(MARK_CHARS) {
+        let plain = part.trim_end_matches(MARK_CHARS);
+        rest = rest.strip_prefix(plain)?;
+        let at = text.len() - rest.len();
+        if part.ends_with(begin) {
+            if depth == 0 {
+                start = at;
+            }
+            depth += 1;
+        } else if part.ends_with(end) {
+            depth = depth.checked_sub(1)?;
+            if depth == 0 {
+                blocks.push(start..at);
+            }
         }
-    });
-    match replaced {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(marked) => Some(marked),
     }
-}
-
-/// A text and the bytes of it that were in `{% generation %}` blocks.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Marked {
-    pub text: String,
-    pub blocks: Vec<Range<usize>>,
-}
-
-impl Marked {
-    /// Takes the marks out of a text.
-    pub fn new(marked: &str) -> Self {
-        let [begin, end] = MARKS;
-        let mut text = String::with_capacity(marked.len());
-        let mut blocks = Vec::new();
-        let mut parts = marked.split(begin);
-        text.push_str(parts.next().unwrap_or_default());
-        for part in parts {
-            let (inside, after) = part.split_once(end).unwrap_or((part, ""));
-            blocks.push(text.len()..text.len() + inside.len());
-            text.push_str(inside);
-            text.push_str(after);
-        }
-        Self { text, blocks }
-    }
+    (rest.is_empty() && depth == 0).then_some(blocks)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn marks_are_taken_out() {
+    fn check(text: &str, marked: &str, expect: Option<&[Range<usize>]>) {
         let [begin, end] = MARKS;
-        let found = Marked::new(&format!("é{begin}ab{end}c{begin}{end}{begin}d{end}"));
-        assert_eq!(found, Marked { text: "éabcd".to_owned(), blocks: vec![2..4, 5..5, 5..6] });
-        assert_eq!(Marked::new("a"), Marked { text: "a".to_owned(), blocks: vec![] });
+        let marked = marked.replace('[', begin).replace(']', end);
+        assert_eq!(blocks(text, &marked).as_deref(), expect, "{text} {marked}");
+    }
+
+    #[test]
+    fn blocks_are_found_by_their_marks() {
+        check("éabcd", "é[ab]c[][d]", Some(&[2..4, 5..5, 5..6]));
+        check("abcde", "[a[b]c]d[e]", Some(&[0..3, 4..5]));
+        check("a", "a", Some(&[]));
+    }
+
+    #[test]
+    fn marks_that_are_not_of_blocks_alone_are_no_blocks() {
+        check("ab", "[a ]b", None);
+        check("ab", "[a]", None);
+        check("a", "a]", None);
+        check("a", "[a", None);
+        check("a\u{f0001}b", "[a]b]", None);
     }
 }

@@ -8,6 +8,8 @@ mod error;
 
 mod chat;
 
+mod chat_templates;
+
 mod generation;
 
 mod message;

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::{
     Conversation, DataError, Ending, Message, RowKind, Tokenizer,
     tokenizer::Span,
-    turns::{Turn, learned_turns, marked_turns},
+    turns::{Learned, Turn, learned},
 };
 
 /// One row as token ids.
@@ -146,27 +146,28 @@ impl<'a> Encoder<'a> {
     }
 
     fn conversation(&self, conversation: &Conversation, notes: &mut Notes) -> Result<Sample, DataError> {
-        let template = self.tokenizer.chat_template()?;
-        let (text, marked) = match marked_turns(template, conversation)? {
-            Some((text, turns)) => (text, Some(turns)),
-            None => (template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?, None),
-        };
+        let template = self.tokenizer.chat_template_for(&conversation.inputs)?;
+        let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
         let spans = self.tokenizer.encode_spans(&text)?;
         let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);
         let mut label_mask = vec![false; spans.len()];
         let mut end = 0;
-        let is_marked = marked.is_some();
-        let turns = marked.map_or_else(|| learned_turns(template, conversation, &text, limit), Ok)?;
-        for Turn { message, bytes } in turns {
+        let Learned { turns, blocks } = learned(template, conversation, &text, limit)?;
+        for Turn { message, bytes } in &turns {
             let written = &text[end.min(bytes.start)..bytes.end];
-            let left_out = left_out(&conversation.messages[message], written);
+            let left_out = left_out(&conversation.messages[*message], written);
             notes.left_out.extend(left_out.map(|key| (message + 1, key)));
             end = bytes.end;
-            let tokens = match is_marked {
-                true => tokens_of(&spans, bytes.clone()),
-                false => turn_tokens(&spans, bytes.clone(), &text, self.tokenizer),
-            };
-            if crosses(&spans, tokens.start, bytes.start) {
+        }
+        let of_block = |bytes: Range<usize>| (bytes.start, tokens_of(&spans, bytes));
+        let of_turn =
+            |Turn { bytes, .. }: Turn| (bytes.start, turn_tokens(&spans, bytes, &text, self.tokenizer));
+        let parts: Vec<_> = match blocks {
+            Some(blocks) => blocks.into_iter().map(of_block).collect(),
+            None => turns.into_iter().map(of_turn).collect(),
+        };
+        for (start, tokens) in parts {
+            if crosses(&spans, tokens.start, start) {
                 notes.crosses = Some(Border::Turn);
             }
             label_mask[tokens].fill(true);
@@ -351,6 +352,84 @@ mod tests {
             {% endgeneration %}{% else %}{{ m.content if loop.last else 'gone' }}{% endif %}{% endfor %}";
         let text = marked(&chat(&TWO_ANSWERS), &testing::tokenizer_with(source));
         assert_eq!(text, "gonea: [the!]gonea: [été\n!]");
+    }
+
+    const BLOCKS_OF_TURNS: [(&str, &str); 6] = [
+        (
+            "a: {% generation %}<think>{{ m.reasoning_content }}{% endgeneration %}</think>\
+             {% generation %}{{ m.content }}!{% endgeneration %}<|im_end|>",
+            "qa: [<think>so]</think>[the!]<|im_end|>ra: [<think>thus]</think>[at!]<|im_end|>",
+        ),
+        (
+            "a: {% if loop.last %}{% generation %}<think>{{ m.reasoning_content }}</think>{% endgeneration %}\n{% endif %}\
+             {% generation %}{{ m.content }}{% endgeneration %}<|im_end|>",
+            "qa: [the]<|im_end|>ra: [<think>thus</think>at]<|im_end|>",
+        ),
+        (
+            "{% if loop.last %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}",
+            "qthe<|im_end|>r[at<|im_end|>]",
+        ),
+        (
+            "{% generation %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endgeneration %}",
+            "q[<the>]r[<at>]",
+        ),
+        ("t{% generation %}h{% endgeneration %}e{% generation %}a{% endgeneration %}t", "q[theat]r[theat]"),
+        (
+            "a:\n  {% generation %}\n  {{ m.content }}\n  {%- endgeneration %}\n b",
+            "qa:\n[  the] bra:\n[  at] b",
+        ),
+    ];
+
+    fn with_reasoning() -> [Message; 4] {
+        let answer = |content: &str, reasoning: &str| {
+            let fields =
+                serde_json::json!({"role": "assistant", "content": content, "reasoning_content": reasoning});
+            Message::from_fields(fields.as_object().unwrap().clone())
+        };
+        [
+            Message::new(Role::User, "q"),
+            answer("the", "so"),
+            Message::new(Role::User, "r"),
+            answer("at", "thus"),
+        ]
+    }
+
+    fn with_answers(answer: &str) -> Tokenizer {
+        testing::tokenizer_with(&format!(
+            "{{% for m in messages %}}{{% if m.role == 'assistant' %}}{answer}{{% else %}}{{{{ m.content }}}}{{% endif %}}{{% endfor %}}"
+        ))
+    }
+
+    /// The brackets are where `assistant_masks` of transformers 5.24 is one, for the same tokenizer and templates.
+    #[test]
+    fn several_generation_blocks_in_a_turn_are_masked_as_transformers_masks_them() {
+        for (answer, expect) in BLOCKS_OF_TURNS {
+            let row = RowKind::Messages(with_reasoning().to_vec().into());
+            assert_eq!(marked(&row, &with_answers(answer)), expect, "{answer}");
+        }
+    }
+
+    #[test]
+    fn generation_blocks_of_context_are_not_learned() {
+        let [question, answer, next, last] = with_reasoning();
+        let row = RowKind::Messages(vec![question, answer.not_learned(), next, last].into());
+        let source = BLOCKS_OF_TURNS[0].0;
+        let expect = "qa: <think>so</think>the!<|im_end|>ra: [<think>thus]</think>[at!]<|im_end|>";
+        assert_eq!(marked(&row, &with_answers(source)), expect);
+    }
+
+    #[test]
+    fn generation_blocks_that_are_never_written_leave_nothing_to_learn() {
+        let source = "{{ m.content }}{% if m.never %}{% generation %}x{% endgeneration %}{% endif %}";
+        assert_eq!(marked(&chat(&TWO_ANSWERS), &with_answers(source)), "qtherété\n");
+    }
+
+    #[test]
+    fn marks_of_blocks_in_a_conversation_change_nothing() {
+        let turns = [(Role::User, "q\u{f0000}"), (Role::Assistant, "the\u{f0001}")];
+        let source = "{% generation %}{{ m.content }}{% endgeneration %}";
+        let expect = "q\u{f0000}[the\u{f0001}]";
+        assert_eq!(marked(&chat(&turns), &with_answers(source)), expect);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Text to token ids and back.
 
 mod added;
+mod backtracking;
 #[cfg(test)]
 mod broken;
 mod contain;
@@ -15,11 +16,11 @@ use std::{
 use added::Declared;
 use contain::contain;
 pub use contain::panics_are_contained;
-use limits::Growth;
+use limits::Limits;
 use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
-use super::{ChatTemplate, DataError};
+use super::{ChatTemplate, DataError, TemplateInputs, chat_templates::ChatTemplates};
 
 /// The files of a Hugging Face folder that say how text becomes tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,8 +29,10 @@ pub struct TokenizerFiles<'a> {
     pub tokenizer: &'a [u8],
     /// `tokenizer_config.json`.
     pub config: &'a [u8],
-    /// `chat_template.jinja`; without it, `chat_template` of the config is taken where it is there.
+    /// `chat_template.jinja`; without it and additional ones, `chat_template` of the config is taken where it is there.
     pub chat_template: Option<&'a str>,
+    /// The files of the folder `additional_chat_templates`: their names without `.jinja`, and their texts.
+    pub additional_chat_templates: &'a [(String, String)],
     /// `special_tokens_map.json`.
     pub special_tokens_map: Option<&'a [u8]>,
     /// `added_tokens.json`.
@@ -53,9 +56,9 @@ pub enum SpecialTokens {
 pub struct Tokenizer {
     /// Without post-processor, so that the offsets of its tokens are untrimmed.
     inner: tokenizers::Tokenizer,
-    growth: Growth,
+    limits: Limits,
     post_processor: Option<PostProcessorWrapper>,
-    chat_template: Option<ChatTemplate>,
+    chat_templates: ChatTemplates,
     special_ids: HashSet<u32>,
     /// The ids that stand for a token, ascending.
     ids: Vec<u32>,
@@ -78,20 +81,21 @@ impl Tokenizer {
     /// If a file is not what its name says, a special token is not in the vocabulary, the files give a token two ids
     /// or an id two tokens, or the chat template does not parse.
     pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
-        let growth = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
+        let limits = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
         let mut inner = contain(|| tokenizers::Tokenizer::from_bytes(files.tokenizer))
             .map_err(DataError::NotATokenizer)?
             .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        // Batches have lengths of their own; a file may ask for more padding than there is memory.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let config: serde_json::Map<String, Value> =
             serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
         added::check_own_ids(files.tokenizer, &inner)?;
-        growth.check_encode(PROBE.len()).map_err(DataError::NotATokenizer)?;
+        limits.check_encode(PROBE).map_err(DataError::NotATokenizer)?;
         probe(&inner).map_err(DataError::NotATokenizer)?;
 
         let post_processor = inner.get_post_processor().cloned();
         inner.with_post_processor(None::<PostProcessorWrapper>);
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
         let declared = Declared::read(&config, &files)?;
         contain(|| declared.add_to(&mut inner)).map_err(DataError::NotATokenizer)??;
 
@@ -109,17 +113,13 @@ impl Tokenizer {
 
         let variables: BTreeMap<String, String> =
             declared.named.into_iter().map(|(key, token)| (key, token.content)).collect();
-        let chat_template = files
-            .chat_template
-            .or_else(|| chat_template(&config))
-            .map(|source| ChatTemplate::new(source, variables, now))
-            .transpose()?;
+        let chat_templates = ChatTemplates::read(&config, &files, &variables, now)?;
         let pad_id = pad_id.unwrap_or_default();
         Ok(Self {
             inner,
-            growth,
+            limits,
             post_processor,
-            chat_template,
+            chat_templates,
             special_ids,
             ids,
             bos_id,
@@ -135,7 +135,7 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer cannot represent the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| -> tokenizers::Result<_> {
             let encoding = self.inner.encode(text, false)?;
             match &self.post_processor {
@@ -152,7 +152,7 @@ impl Tokenizer {
     /// # Errors
     /// As [`Self::encode`].
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode_fast(text, false)).map_err(DataError::Encode)?;
         Ok(encoding.map_err(unencodable)?.get_ids().to_vec())
     }
@@ -160,7 +160,7 @@ impl Tokenizer {
     /// As [`Self::encode_plain`], with the bytes each token came from. Tokens that share one character all
     /// name the whole of it.
     pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<Span>, DataError> {
-        self.growth.check_encode(text.len()).map_err(DataError::Encode)?;
+        self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode(text, false)).map_err(DataError::Encode)?;
         let encoding = encoding.map_err(unencodable)?;
         let spans = encoding.get_ids().iter().zip(encoding.get_offsets());
@@ -176,7 +176,7 @@ impl Tokenizer {
             return Err(DataError::UnknownId { limit: self.vocab_size(), id });
         }
         let bytes = ids.iter().filter_map(|&id| self.inner.id_to_token(id)).map(|token| token.len()).sum();
-        self.growth.check_decode(bytes).map_err(DataError::Decode)?;
+        self.limits.check_decode(bytes).map_err(DataError::Decode)?;
         contain(|| self.inner.decode(ids, special_tokens == SpecialTokens::Skip))
             .map_err(DataError::Decode)?
             .map_err(|error| DataError::Decode(error.to_string()))
@@ -228,24 +228,21 @@ impl Tokenizer {
         self.pad_id
     }
 
-    /// The template for conversations.
+    /// The template for conversations without tools.
     ///
     /// # Errors
-    /// [`DataError::NoChatTemplate`] if the files hold none.
+    /// [`DataError::NoChatTemplate`] if the files hold none, [`DataError::NoDefaultTemplate`] if they hold only others.
     pub fn chat_template(&self) -> Result<&ChatTemplate, DataError> {
-        self.chat_template.as_ref().ok_or(DataError::NoChatTemplate)
+        self.chat_template_for(&TemplateInputs::default())
     }
-}
 
-/// `chat_template`: a text, or a list of named texts of which `default` is meant.
-fn chat_template(config: &serde_json::Map<String, Value>) -> Option<&str> {
-    let value = config.get("chat_template")?;
-    let named_default = || {
-        let templates = value.as_array()?;
-        let default = templates.iter().find(|t| t.get("name").and_then(Value::as_str) == Some("default"))?;
-        default.get("template")?.as_str()
-    };
-    value.as_str().or_else(named_default)
+    /// The template for conversations with these inputs.
+    ///
+    /// # Errors
+    /// As [`Self::chat_template`].
+    pub fn chat_template_for(&self, inputs: &TemplateInputs) -> Result<&ChatTemplate, DataError> {
+        self.chat_templates.of(inputs)
+    }
 }
 
 /// What a tokenizer is tried on when its file is read.
@@ -267,13 +264,16 @@ fn unencodable(error: tokenizers::Error) -> DataError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
-    use crate::data::testing::{self, CHATML};
+    use crate::data::{
+        Message, Role,
+        testing::{self, CHATML},
+    };
 
     fn load(config: Value, chat_template: Option<&str>) -> Result<Tokenizer, DataError> {
         let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
@@ -307,6 +307,60 @@ mod tests {
         assert_eq!(ids.last(), tokenizer.token_id("<|im_end|>").as_ref());
         assert_eq!(tokenizer.decode(&ids, SpecialTokens::Keep).unwrap(), "<|im_start|>the<|im_end|>");
         assert_eq!(tokenizer.decode(&ids, SpecialTokens::Skip).unwrap(), "the");
+    }
+
+    fn with_component(key: &str, component: Value) -> Result<Tokenizer, DataError> {
+        let mut tokenizer: Value = serde_json::from_str(&testing::tokenizer_json()).unwrap();
+        tokenizer[key] = component;
+        let tokenizer = tokenizer.to_string();
+        let files =
+            TokenizerFiles { tokenizer: tokenizer.as_bytes(), config: b"{}", ..TokenizerFiles::default() };
+        Tokenizer::new(files, UNIX_EPOCH)
+    }
+
+    fn split(pattern: &str) -> Value {
+        json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
+    }
+
+    #[test]
+    fn patterns_that_backtrack_too_often_are_an_error() {
+        let start = std::time::Instant::now();
+        let text = "a".repeat(50_000);
+        let replace =
+            |pattern: &str| json!({"type": "Replace", "pattern": {"Regex": pattern}, "content": "b"});
+        let sequence = json!({"type": "Sequence", "pretokenizers": [split("b"), split(r"((a|aa)+)\1b")]});
+        for (key, component, pattern) in [
+            ("pre_tokenizer", split(r"(?:a(?!x)|aa)+b"), r"(?:a(?!x)|aa)+b"),
+            ("pre_tokenizer", sequence, r"((a|aa)+)\1b"),
+            ("normalizer", replace(r"(?:a(?!x)|aa)+b"), r"(?:a(?!x)|aa)+b"),
+        ] {
+            let error =
+                with_component(key, component).unwrap().encode_plain(&text).map(|ids| ids.len()).unwrap_err();
+            let expect = format!(
+                "the text could not be encoded: `{key}` of tokenizer.json: the regular expression `{pattern}` \
+                 backtracks more than a million times in a text of 50000 bytes"
+            );
+            assert_eq!(error.to_string(), expect);
+        }
+        // Each match is found, but by many steps.
+        let slow = with_component("pre_tokenizer", split("(?=((?=a)a|aa){1,12}b|)a")).unwrap();
+        let error = slow.encode_plain(&text).unwrap_err().to_string();
+        assert!(error.ends_with("takes longer than 1.5 s in a text of 50000 bytes"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn patterns_without_steps_back_take_any_text() {
+        let text = "a".repeat(50_000) + "b";
+        for pattern in ["(a+)+$", "(a|aa)+c", "(a*)*b"] {
+            let tokenizer = with_component("pre_tokenizer", split(pattern)).unwrap();
+            assert_eq!(tokenizer.encode_plain(&text).unwrap().len(), text.len(), "{pattern}");
+        }
+        let llama = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+        let tokenizer = with_component("pre_tokenizer", split(llama)).unwrap();
+        for text in ["a b  12345\n\n ".repeat(5000), " ".repeat(50_000), "a".repeat(50_000)] {
+            assert!(tokenizer.encode_plain(&text).is_ok());
+        }
     }
 
     #[test]
@@ -346,6 +400,82 @@ mod tests {
         );
         let from_file = render(json!({"eos_token": eos, "chat_template": "c"}), Some(CHATML));
         assert_eq!(from_file, "<|im_start|>assistant\n");
+    }
+
+    /// What a conversation without tools and one with them read as, or the error.
+    fn check_named(config: Value, file: Option<&str>, additional: &[(&str, &str)], expect: [&str; 3]) {
+        let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
+        let additional: Vec<_> = additional.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+        let files = TokenizerFiles {
+            tokenizer: tokenizer.as_bytes(),
+            config: config.as_bytes(),
+            chat_template: file,
+            additional_chat_templates: &additional,
+            ..TokenizerFiles::default()
+        };
+        let tokenizer = Tokenizer::new(files, UNIX_EPOCH).unwrap();
+        let render = |tools: Option<Value>| {
+            let inputs = TemplateInputs { tools, ..TemplateInputs::default() };
+            let template = tokenizer.chat_template_for(&inputs)?;
+            template.render(&[Message::new(Role::User, "q")], &inputs, crate::data::Ending::Closed)
+        };
+        let found = [None, Some(json!([])), Some(json!([{"type": "function"}]))]
+            .map(|tools| render(tools).unwrap_or_else(|error| error.to_string()));
+        assert_eq!(found, expect, "{config}");
+    }
+
+    /// The texts are those of `apply_chat_template` of transformers 5.24, the errors where it raises one.
+    #[test]
+    fn a_conversation_with_tools_has_the_template_for_them() {
+        let tool_use = "t{{ tools|length }}:{% for m in messages %}{{ m.role }}{% endfor %}";
+        let default = "d:{% for m in messages %}{{ m.role }}{% endfor %}";
+        let named = |name: &str, template: &str| json!({"name": name, "template": template});
+        let both = json!({"chat_template": [named("default", default), named("tool_use", tool_use)]});
+        let expect = ["d:user", "t0:user", "t1:user"];
+        check_named(both.clone(), None, &[], expect);
+        check_named(json!({}), Some(default), &[("tool_use", tool_use)], expect);
+        // Files win over the config, even where they are fewer.
+        check_named(both, Some("f"), &[], ["f", "f", "f"]);
+        check_named(json!({"chat_template": "c"}), None, &[("default", "f")], ["f", "f", "f"]);
+        let error = |names: &str| format!("expected a chat template named `default`, found only: {names}");
+        let (rag, no_default) = (error("rag"), error("rag, tool_use"));
+        let list = json!({"chat_template": [named("tool_use", tool_use), named("rag", "{% if %}")]});
+        check_named(list, None, &[], [&no_default, "t0:user", "t1:user"]);
+        check_named(json!({}), None, &[("rag", "r")], [&rag, &rag, &rag]);
+        check_named(json!({"chat_template": []}), None, &[], ["expected a chat template, found none"; 3]);
+    }
+
+    #[test]
+    fn errors_of_chat_templates_name_their_file_and_line() {
+        let wrong = "a\n{% if %}";
+        let problem = "expected an expression, found end of statement block";
+        check_refused(
+            json!({"chat_template": wrong}),
+            &format!("tokenizer_config.json: chat template line 2: {problem}"),
+        );
+        check_refused(
+            json!({"chat_template": [{"name": "tool_use", "template": wrong}]}),
+            &format!("tokenizer_config.json: chat template `tool_use` line 2: {problem}"),
+        );
+        let error = load(json!({}), Some(wrong)).unwrap_err();
+        assert_eq!(error.to_string(), format!("chat_template.jinja:2: {problem}"));
+        let long = "a".repeat(1 << 21);
+        let error = load(json!({}), Some(&long)).unwrap_err().to_string();
+        assert!(error.starts_with("chat_template.jinja: expected a template of at most "), "{error}");
+        check_named(
+            json!({}),
+            Some("\n\n{{ raise_exception('no') }}"),
+            &[("tool_use", "\n{{ 1 // 0 }}")],
+            [
+                "chat_template.jinja:3: no",
+                "additional_chat_templates/tool_use.jinja:2: integer division or modulo by zero",
+                "additional_chat_templates/tool_use.jinja:2: integer division or modulo by zero",
+            ],
+        );
+        let kinds =
+            "`chat_template`: expected a text, or a list of {\"name\": ..., \"template\": ...}, found ";
+        check_refused(json!({"chat_template": 3}), &format!("tokenizer_config.json: {kinds}3"));
+        check_refused(json!({"chat_template": ["a"]}), &format!("tokenizer_config.json: {kinds}\"a\""));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role, generation::Marked};
+use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role};
 
 /// A message and the bytes of the rendered text that the model is to produce for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,28 +15,66 @@ pub(super) struct Turn {
 /// Content that no conversation and no template holds.
 const PLACEHOLDER: &str = "\u{f8ff}\u{e0d5}\u{f8ff}";
 
-/// The rendered conversation and its learned turns, where the template marks what the assistant writes; `None` if it does
-/// not, or if it is unclear which message each block is of.
+/// What a conversation teaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Learned {
+    /// The turns of the learned messages, in order. Where the template marks what the assistant writes and it is unclear
+    /// which of it is of which message, each is all that is marked.
+    pub turns: Vec<Turn>,
+    /// The parts of the text in `{% generation %}` blocks that are learned; `None` if the template has no such blocks, so
+    /// that the turns are learned.
+    pub blocks: Option<Vec<Range<usize>>>,
+}
+
+/// What `text`, the rendered conversation, teaches before byte `limit`.
+///
+/// As `return_assistant_tokens_mask` of transformers has it, all that is in `{% generation %}` blocks is learned, however
+/// many a message has; but not the blocks of messages that are only context.
 ///
 /// # Errors
-/// [`DataError::ChatTemplate`] if the template refuses the conversation.
-pub(super) fn marked_turns(
+/// As [`learned_turns`], which finds the turns of a template without blocks, and the blocks of some messages only.
+pub(super) fn learned(
     template: &ChatTemplate,
     conversation: &Conversation,
-) -> Result<Option<(String, Vec<Turn>)>, DataError> {
+    text: &str,
+    limit: usize,
+) -> Result<Learned, DataError> {
     let Conversation { messages, inputs } = conversation;
-    let Some(Marked { text, blocks }) = template.render_generation(messages, inputs)? else {
-        return Ok(None);
+    let by_prefix = || learned_turns(template, conversation, text, limit);
+    let Some(blocks) = template.generation_blocks(messages, inputs, text) else {
+        return Ok(Learned { turns: by_prefix()?, blocks: None });
     };
     let of_assistant =
         messages.iter().enumerate().filter(|(_, message)| message.role() == Role::Assistant.name());
     let of_assistant: Vec<_> = of_assistant.collect();
-    if blocks.len() != of_assistant.len() {
-        return Ok(None);
+    let one_each = || {
+        let turns = of_assistant.iter().zip(&blocks).filter(|((_, message), _)| message.is_learned());
+        turns.map(|(&(message, _), bytes)| Turn { message, bytes: bytes.clone() }).collect::<Vec<_>>()
+    };
+    let has_one_each = blocks.len() == of_assistant.len();
+    if messages.iter().all(|message| message.is_learned() == (message.role() == Role::Assistant.name())) {
+        let all = blocks.first().map_or(0, |first| first.start)..blocks.last().map_or(0, |last| last.end);
+        let of_all = || of_assistant.iter().map(|&(message, _)| Turn { message, bytes: all.clone() });
+        let turns = if has_one_each { one_each() } else { of_all().collect() };
+        return Ok(Learned { turns, blocks: Some(blocks) });
     }
-    let turns = of_assistant.into_iter().zip(blocks).filter(|((_, message), _)| message.is_learned());
-    let turns = turns.map(|((message, _), bytes)| Turn { message, bytes }).collect();
-    Ok(Some((text, turns)))
+    match by_prefix() {
+        Ok(turns) => {
+            let is_learned = |block: &Range<usize>| turns.iter().any(|turn| overlaps(&turn.bytes, block));
+            let blocks = blocks.into_iter().filter(is_learned).collect();
+            Ok(Learned { turns, blocks: Some(blocks) })
+        }
+        Err(DataError::Rewritten(_)) if has_one_each => {
+            let turns = one_each();
+            let blocks = turns.iter().map(|turn| turn.bytes.clone()).collect();
+            Ok(Learned { turns, blocks: Some(blocks) })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn overlaps(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// The learned turns in `text`, the rendered conversation, that begin before byte `limit`.
@@ -47,7 +85,7 @@ pub(super) fn marked_turns(
 /// # Errors
 /// [`DataError::ChatTemplate`] if the template refuses a part of the conversation; [`DataError::Rewritten`] if it writes
 /// a part differently once the conversation goes on, so that a turn cannot be found.
-pub(super) fn learned_turns(
+fn learned_turns(
     template: &ChatTemplate,
     conversation: &Conversation,
     text: &str,

@@ -10,6 +10,7 @@
 mod attrs;
 mod builder;
 mod infer;
+mod limits;
 mod loops;
 mod memory;
 mod module;
@@ -30,6 +31,8 @@ pub use attrs::{
 };
 pub use builder::{Builder, ModuleBuilder};
 pub use infer::infer;
+#[cfg(test)]
+pub(crate) use limits::{MAX_CALL_DEPTH, tests::nested_calls};
 pub use loops::Iteration;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
 pub use opcode::{Class, Form, Opcode};

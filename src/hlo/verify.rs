@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::{Attrs, CompId, Computation, Module, infer, memory::ARG_MEMORY_SPACES, text::is_name};
+use super::{Attrs, CompId, Computation, Module, infer, limits, memory::ARG_MEMORY_SPACES, text::is_name};
 use crate::base::{Diagnostic, Diagnostics, Location, Shape};
 
 /// A module that passed every check; [`verify`] is the only way to get one.
@@ -27,6 +27,7 @@ const MAX_BYTES: usize = 1 << 60;
 /// - Every name is one that HLO text can hold: `[A-Za-z_][A-Za-z0-9_.-]*`,
 ///   and no element type.
 /// - Every computation has distinct instruction names, a root, and parameters numbered from zero.
+/// - Calls nest at most 64 deep.
 /// - Every instruction names earlier operands and calls earlier computations, carries the attributes of its opcode,
 ///   and has the shape that its operands give.
 /// - Every sharding fits the shape of its value, and every frontend attribute has a name that HLO text can hold.
@@ -54,6 +55,10 @@ pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
         }
         check_name(&computation.name, &mut diagnostics);
         check_computation(computation, &module.computations[..index], &mut diagnostics);
+    }
+    if let Some((id, message)) = limits::too_deep(&module.computations) {
+        let place = Location::file(&module.computation(id).name);
+        diagnostics.push(Diagnostic::error(place, message).with_hint(limits::HINT));
     }
     check_name(&module.name, &mut diagnostics);
     if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {

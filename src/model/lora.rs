@@ -1,8 +1,11 @@
 //! Which linears a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) sits on, with what rank and
 //! scale, in the terms of PEFT 0.21's `LoraConfig`.
 
+#[cfg(test)]
+mod golden;
 mod matching;
 mod plan;
+mod python;
 mod resolve;
 
 pub use plan::{Adapted, LoraPlan};
@@ -54,6 +57,8 @@ pub struct LoraSpec {
     /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and a target that
     /// is a module's full name goes before it.
     pub layers: Vec<usize>,
+    /// Names of the lists that `layers` counts, as regular expressions; any list if empty. It needs `layers`.
+    pub layers_pattern: Vec<String>,
     /// Ranks of some modules. A key is a regular expression that matches a whole name or what follows a
     /// dot of it; the first key that matches counts.
     pub rank_pattern: Vec<(String, usize)>,
@@ -71,6 +76,7 @@ impl LoraSpec {
             targets: Targets::AllLinear,
             exclude: None,
             layers: Vec::new(),
+            layers_pattern: Vec::new(),
             rank_pattern: Vec::new(),
             alpha_pattern: Vec::new(),
         }
@@ -90,6 +96,7 @@ impl LoraSpec {
             targets,
             exclude: fields.exclude_modules.filter(|modules| !modules.is_empty()).map(Targets::from),
             layers: fields.layers_to_transform,
+            layers_pattern: fields.layers_pattern,
             rank_pattern: fields.rank_pattern,
             alpha_pattern: fields.alpha_pattern,
         }
@@ -110,6 +117,7 @@ impl LoraSpec {
             target_modules: modules(&self.targets).sorted(),
             exclude_modules: self.exclude.as_ref().map(|targets| modules(targets).sorted()),
             layers_to_transform: self.layers.clone(),
+            layers_pattern: self.layers_pattern.clone(),
             rank_pattern: self.rank_pattern.clone(),
             alpha_pattern: self.alpha_pattern.clone(),
         }
@@ -169,6 +177,8 @@ pub struct PeftFields {
     pub exclude_modules: Option<PeftModules>,
     /// The only layers to adapt; empty for all (null or a single number in the file).
     pub layers_to_transform: Vec<usize>,
+    /// Names of the lists that these layers are in; empty for any (null, an empty string or a string in the file).
+    pub layers_pattern: Vec<String>,
     /// Ranks of some modules, in the order of the file, which decides.
     pub rank_pattern: Vec<(String, usize)>,
     /// Alphas of some modules, in the order of the file, which decides.
@@ -185,6 +195,8 @@ mod tests {
             scaling: Scaling::RankStabilized,
             targets: Targets::Regex(r".*\.q_proj".into()),
             exclude: Some(Targets::Names(vec!["model.layers.0.self_attn.q_proj".into()])),
+            layers: vec![1],
+            layers_pattern: vec!["layers".into()],
             rank_pattern: vec![("q_proj".into(), 4)],
             alpha_pattern: vec![("q_proj".into(), 2.0)],
             ..LoraSpec::all_linear(8, 16.0)

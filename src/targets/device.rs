@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Platform, TargetShape,
     gpu::{self, GpuInfo, Maker, Product},
-    read::{self, DeviceError, Section},
+    read::{DeviceError, Section, Source},
     shape,
 };
 use crate::{
@@ -73,8 +73,9 @@ impl DeviceSpec {
     /// Reads the text of a device file; `file` is what problems call it.
     pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Self, DeviceError> {
         let mut diagnostics = Diagnostics::default();
-        let table = read::parse(file, text, &mut diagnostics);
-        let mut top = Section::top(file, text, &table, &mut diagnostics);
+        let source = Source::new(file, text);
+        let table = source.parse(&mut diagnostics);
+        let mut top = Section::top(&source, &table, &mut diagnostics);
         let spec = Self::read(name, &mut top);
         top.finish();
         // Tables are read one after the other, with what they lack at their ends.

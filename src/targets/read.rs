@@ -10,7 +10,7 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-use crate::base::{Diagnostic, Diagnostics, Location, nearest};
+use crate::base::{Diagnostic, Diagnostics, LineIndex, Location, nearest};
 
 /// Why a device file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,20 +28,38 @@ pub enum DeviceError {
     Wrong(Diagnostics),
 }
 
-/// The table of a file's top.
-pub(super) fn parse<'i>(file: &str, text: &'i str, diagnostics: &mut Diagnostics) -> DeTable<'i> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let location = line(file, text, error.span().unwrap_or_default());
-        diagnostics.push(Diagnostic::error(location, error.message().trim_end()));
+/// The text of a device file.
+pub(super) struct Source<'i> {
+    /// What diagnostics call it.
+    file: &'i str,
+    text: &'i str,
+    lines: LineIndex,
+}
+
+impl<'i> Source<'i> {
+    pub fn new(file: &'i str, text: &'i str) -> Self {
+        Self { file, text, lines: LineIndex::new(text) }
     }
-    table.into_inner()
+
+    /// The table of the file's top.
+    pub fn parse(&self, diagnostics: &mut Diagnostics) -> DeTable<'i> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in errors {
+            let location = self.location(error.span().unwrap_or_default());
+            diagnostics.push(Diagnostic::error(location, error.message().trim_end()));
+        }
+        table.into_inner()
+    }
+
+    /// The line where `span` begins.
+    fn location(&self, span: Range<usize>) -> Location {
+        Location::line(self.file, self.lines.line(span.start))
+    }
 }
 
 /// One table of a file, while it is read.
 pub(super) struct Section<'a, 'i> {
-    file: &'a str,
-    text: &'a str,
+    source: &'a Source<'i>,
     location: Location,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
@@ -49,13 +67,8 @@ pub(super) struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(
-        file: &'a str,
-        text: &'a str,
-        table: &'a DeTable<'i>,
-        diagnostics: &'a mut Diagnostics,
-    ) -> Self {
-        Self { file, text, location: Location::file(file), table, known: vec![], diagnostics }
+    pub fn top(source: &'a Source<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
+        Self { source, location: Location::file(source.file), table, known: vec![], diagnostics }
     }
 
     /// Reads the table `name` inside this one, if it is there.
@@ -69,10 +82,10 @@ impl<'a, 'i> Section<'a, 'i> {
             self.wrong(name, value, "a table");
             return None;
         };
-        let location = self.location_of(value.span()).at(name);
-        let (file, text) = (self.file, self.text);
+        let location = self.source.location(value.span()).at(name);
+        let source = self.source;
         let mut section =
-            Section { file, text, location, table, known: vec![], diagnostics: &mut *self.diagnostics };
+            Section { source, location, table, known: vec![], diagnostics: &mut *self.diagnostics };
         let read = read(&mut section);
         section.finish();
         read
@@ -165,7 +178,7 @@ impl<'a, 'i> Section<'a, 'i> {
                 None => format!("known here: {}", self.known.join(", ")),
             };
             let diagnostic =
-                Diagnostic::error(self.location_of(key.span()), format!("no such table or key: {name}"));
+                Diagnostic::error(self.source.location(key.span()), format!("no such table or key: {name}"));
             self.diagnostics.push(diagnostic.with_hint(hint));
         }
     }
@@ -189,19 +202,9 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table.get(key)
     }
 
-    fn location_of(&self, span: Range<usize>) -> Location {
-        line(self.file, self.text, span)
-    }
-
     fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'i>>, expected: &str) {
-        let found = self.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
-        let location = self.location_of(value.span()).at(key);
+        let found = self.source.text.get(value.span()).unwrap_or_default().lines().next().unwrap_or_default();
+        let location = self.source.location(value.span()).at(key);
         self.report(location, format!("expected {expected}, found: {found}"));
     }
-}
-
-/// The line of `file` where `span` begins.
-fn line(file: &str, text: &str, span: Range<usize>) -> Location {
-    let before = text.get(..span.start).unwrap_or_default();
-    Location::line(file, 1 + before.matches('\n').count())
 }

@@ -170,3 +170,14 @@ fn plugins_are_told_what_they_ask_for() {
     assert_eq!(options("cpu:8"), None);
     assert_eq!("cpu:8".parse::<Target>().unwrap().client_options()[0].0, "cpu_device_count");
 }
+
+#[test]
+fn a_finding_on_every_line_costs_linear_time() {
+    let text: String = (0..40_000).map(|n| format!("k{n} = 0\n")).collect();
+    let start = std::time::Instant::now();
+    let error = DeviceSpec::parse("d", "d.toml", &text).unwrap_err();
+    let elapsed = start.elapsed();
+    assert!(error.to_string().contains("d.toml:40000: no such table or key: k39999"));
+    // To count the lines before each diagnostic takes more than 20 seconds.
+    assert!(elapsed.as_secs() < 10, "{elapsed:?}");
+}

@@ -8,8 +8,8 @@ use rand_chacha::ChaCha12Rng;
 use crate::{
     base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location},
     model::{
-        AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, LoraSpec, PeftFields, PeftModules,
-        adapter_params, sizes,
+        AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, LoraSpec, ParamSpec, PeftFields,
+        PeftModules, adapter_params, base_params, layer_params, sizes,
     },
     weights::{Adapter, AdapterConfig, Patterns, Targets},
 };
@@ -131,6 +131,7 @@ pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
         target_modules: config.target_modules.as_ref().map_or(PeftModules::List(vec![]), modules),
         exclude_modules: config.exclude_modules.as_ref().map(modules),
         layers_to_transform: config.layers_to_transform.clone().unwrap_or_default(),
+        layers_pattern: config.layers_pattern.clone().unwrap_or_default(),
         rank_pattern: config.rank_pattern.0.clone(),
         alpha_pattern: config.alpha_pattern.0.clone(),
     })
@@ -154,30 +155,51 @@ pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterCon
         target_modules: Some(targets(fields.target_modules)),
         exclude_modules: fields.exclude_modules.map(targets),
         layers_to_transform: Some(fields.layers_to_transform).filter(|layers| !layers.is_empty()),
+        layers_pattern: Some(fields.layers_pattern).filter(|patterns| !patterns.is_empty()),
         rank_pattern: Patterns(fields.rank_pattern),
         alpha_pattern: Patterns(fields.alpha_pattern),
     }
 }
 
-/// The plan and the stacked factors of an adapter for a model.
+/// An adapter as a step for one model takes it.
+#[derive(Debug)]
+pub struct OpenedAdapter {
+    /// What it adapts.
+    pub plan: LoraPlan,
+    /// Its tensors, stacked.
+    pub factors: Factors,
+    /// What its files have beyond what the model has, and is ignored as PEFT ignores it; and names that were changed.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Fits an adapter of `folder` to a model.
 ///
 /// # Errors
-/// If its config asks for what the model does not have, or its tensors are not those the config speaks of.
+/// If its config asks for what the model cannot adapt, or tensors of the adapted modules are missing or have wrong sizes.
 pub fn open_adapter(
-    adapter: &Adapter,
+    mut adapter: Adapter,
     config: &Config,
     folder: &str,
-) -> Result<(LoraPlan, Factors), Diagnostics> {
-    let plan = lora_spec(&adapter.config).resolve(config).map_err(|diagnostics| {
+) -> Result<OpenedAdapter, Diagnostics> {
+    let placed = |diagnostics: Diagnostics| {
         let placed = |mut diagnostic: Diagnostic| {
             diagnostic.location.file = format!("{folder}/adapter_config.json");
             diagnostic
         };
         Diagnostics(diagnostics.0.into_iter().map(placed).collect())
-    })?;
+    };
+    let (plan, unused) = lora_spec(&adapter.config).resolve_saved(config).map_err(placed)?;
+    let mut warnings = placed(unused).0;
+    warnings.iter_mut().for_each(|warning| warning.message.push_str("; ignored"));
     let file = format!("{folder}/adapter_model.safetensors");
+    let names: Vec<String> = entries(config, &plan).map(|(name, ..)| name).collect();
+    let own: BTreeSet<String> =
+        base_params(config).iter().chain(&layer_params(config)).flat_map(ParamSpec::stored_names).collect();
+    let expected = names.iter().map(String::as_str).collect();
+    warnings.extend(adapter.fit_names(&expected, |name| own.contains(name), &file)?);
+    adapter.check_pairs(&file)?;
     let factors = stack_factors(&adapter.tensors, config, &plan, &file)?;
-    Ok((plan, factors))
+    Ok(OpenedAdapter { plan, factors, warnings })
 }
 
 /// A tensor of a PEFT adapter: its name, which stack it goes to, the layer, and its rank and features.

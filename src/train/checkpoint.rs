@@ -76,24 +76,24 @@ pub fn settings(
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let adapter = fields(serde_json::to_value(adapter_config(&config.lora, None)));
+    let adapter = fields(serde_json::to_value(adapter_config(&config.settings.lora, None)));
     let model_config = fields(serde_json::to_value(&model.config));
     let model_config = model_config.into_iter().map(|(name, value)| (format!("model {name}"), value));
-    let AdamW { beta1, beta2, eps, weight_decay } = config.optimizer;
+    let AdamW { beta1, beta2, eps, weight_decay } = config.settings.optimizer;
     let plain = [
-        ("accumulate", config.accumulate.to_string()),
-        ("batch", config.batch.to_string()),
+        ("accumulate", config.settings.size.accumulate.to_string()),
+        ("batch", config.settings.size.batch.to_string()),
         ("beta1", beta1.to_string()),
         ("beta2", beta2.to_string()),
         ("dtype", config.dtype.to_string()),
         ("eps", eps.to_string()),
-        ("max_grad_norm", config.max_grad_norm.to_string()),
+        ("max_grad_norm", config.settings.max_grad_norm.to_string()),
         ("model tokenizer (SHA-256)", hex(Sha256::digest(model.files.tokenizer_json()?))),
         ("model weights (SHA-256 of sizes and samples)", model.checkpoint.fingerprint()),
-        ("pack", (config.packing == Packing::On).to_string()),
+        ("pack", (config.settings.packing == Packing::On).to_string()),
         ("rows (SHA-256 of their tokens)", hex(digest.finalize())),
-        ("seed", config.seed.to_string()),
-        ("seq", config.seq.to_string()),
+        ("seed", config.settings.seed.to_string()),
+        ("seq", config.settings.seq.to_string()),
         ("weight_decay", weight_decay.to_string()),
     ];
     let plain = plain.map(|(name, value)| (name.to_owned(), value));

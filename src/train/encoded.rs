@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use super::{
     Model, TrainError, checkpoint,
-    run::{RunConfig, Start},
+    run::{RunSettings, Start},
 };
 use crate::{
     base::{Diagnostic, Location},
@@ -35,28 +35,28 @@ impl Encoded {
     ///
     /// # Errors
     /// If they cannot be encoded for this model, or the output folder does not fit the start of the run.
-    pub fn new(config: &RunConfig, model: &Model, data: &RunData) -> Result<Self, TrainError> {
-        check_positions(config, model)?;
-        let saved = match config.start {
-            Start::Fresh => checkpoint::refuse_occupied(&config.out).map(|()| None)?,
-            Start::Resume => Some(checkpoint::read(&config.out)?),
+    pub fn new(settings: &RunSettings, model: &Model, data: &RunData) -> Result<Self, TrainError> {
+        check_positions(settings, model)?;
+        let saved = match settings.start {
+            Start::Fresh => checkpoint::refuse_occupied(&settings.out).map(|()| None)?,
+            Start::Resume => Some(checkpoint::read(&settings.out)?),
         };
-        let started = saved.as_ref().map_or(config.now, checkpoint::Saved::started);
+        let started = saved.as_ref().map_or(settings.now, checkpoint::Saved::started);
         let tokenizer = model.tokenizer(started)?;
         let packed = |dataset: Dataset| -> Result<Dataset, TrainError> {
             dataset.check_vocab(model.config.vocab_size)?;
-            Ok(match config.packing {
+            Ok(match settings.packing {
                 Packing::Off => dataset,
                 Packing::On => dataset.packed(),
             })
         };
-        let mut train = packed(Dataset::new(&data.train, &tokenizer, config.seq)?)?;
+        let mut train = packed(Dataset::new(&data.train, &tokenizer, settings.seq)?)?;
         let held_out = match &data.held_out {
             None => None,
             Some(rows) => {
-                let held_out = Dataset::held_out(rows, &tokenizer, config.seq)?;
+                let held_out = Dataset::held_out(rows, &tokenizer, settings.seq)?;
                 if held_out.is_none() {
-                    train.warn(nothing_held_out(rows, config.seq));
+                    train.warn(nothing_held_out(rows, settings.seq));
                 }
                 held_out.map(packed).transpose()?
             }
@@ -82,14 +82,14 @@ fn nothing_held_out(rows: &Rows, seq: usize) -> Diagnostic {
 }
 
 /// Refuses sequences longer than the model was made for: its positions would be extrapolated.
-fn check_positions(config: &RunConfig, model: &Model) -> Result<(), TrainError> {
+fn check_positions(settings: &RunSettings, model: &Model) -> Result<(), TrainError> {
     let most = model.config.max_position_embeddings;
-    if config.seq <= most {
+    if settings.seq <= most {
         return Ok(());
     }
     Err(TrainError::Setting {
         setting: "--seq",
-        problem: format!("expected at most the {most} positions of the model, found: {}", config.seq),
+        problem: format!("expected at most the {most} positions of the model, found: {}", settings.seq),
         hint: Some("raise max_position_embeddings in config.json if the model is meant to go further".into()),
     })
 }

@@ -11,7 +11,9 @@ pub mod parity;
 pub mod run;
 mod trainer;
 
-pub use adapter::{adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors};
+pub use adapter::{
+    OpenedAdapter, adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors,
+};
 pub use encoded::{Encoded, RunData};
 pub use error::{Class, TrainError};
 pub use model::{Model, model_config, quickstart_model};

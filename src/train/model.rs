@@ -51,6 +51,7 @@ impl Model {
         let tokenizer = self.files.tokenizer_json()?;
         let config = self.files.tokenizer_config()?.to_string();
         let chat_template = self.files.chat_template()?;
+        let additional_chat_templates = self.files.additional_chat_templates()?;
         let special_tokens_map = self.files.special_tokens_map()?;
         let added_tokens = self.files.added_tokens()?;
         let eos_ids = [self.config.eos_token_ids.clone(), self.files.generation_eos_ids()?].concat();
@@ -58,6 +59,7 @@ impl Model {
             tokenizer: &tokenizer,
             config: config.as_bytes(),
             chat_template: chat_template.as_deref(),
+            additional_chat_templates: &additional_chat_templates,
             special_tokens_map: special_tokens_map.as_deref(),
             added_tokens: added_tokens.as_deref(),
             eos_ids: &eos_ids,
@@ -67,20 +69,24 @@ impl Model {
     }
 }
 
-/// The configuration of the model at a path: that of [`Model::open`], whether or not its weights can be read.
+/// The configuration of the model at a path, with its warnings: those of [`Model::open`], whether or not its weights can
+/// be read.
 ///
 /// # Errors
 /// If it has none, or it is malformed.
-pub fn model_config(path: &Path) -> Result<Config, TrainError> {
+pub fn model_config(path: &Path) -> Result<(Config, Vec<Diagnostic>), TrainError> {
     let files = ModelFiles::open(path)?;
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    let mut config = Config::from_hf(&files.config()?, &file.display().to_string())?;
-    if config.tie_word_embeddings
-        && let Ok(mut checkpoint) = files.checkpoint()
-    {
+    let file = file.display().to_string();
+    let fields = files.config()?;
+    let mut config = Config::from_hf(&fields, &file)?;
+    let mut warnings = Config::assumptions(&fields, &file);
+    if let Ok(mut checkpoint) = files.checkpoint() {
         fit_config(&mut checkpoint, &mut config).unwrap_or_default();
+        checkpoint.note_doubles();
+        warnings.extend_from_slice(checkpoint.warnings());
     }
-    Ok(config)
+    Ok((config, warnings))
 }
 
 /// The model of the quick start, installed where it is missing.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Model, TrainError, Trainer,
-    adapter::{Factors, open_adapter, peft_tensors},
+    adapter::{Factors, OpenedAdapter, open_adapter, peft_tensors},
 };
 use crate::{
     base::{DType, Literal, read_text},
@@ -73,7 +73,7 @@ struct Info {
 pub struct Comparison {
     /// Every golden value.
     pub rows: Vec<Row>,
-    /// What plugins warned of while they compiled, each once.
+    /// What of the adapter was ignored or changed, and what plugins warned of while they compiled, each once.
     pub warnings: BTreeSet<String>,
 }
 
@@ -91,7 +91,8 @@ pub fn compare(
     templates: &TemplateLibrary,
 ) -> Result<Comparison, TrainError> {
     let adapter = read_adapter(case.adapter)?;
-    let (plan, factors) = open_adapter(&adapter, &model.config, &case.adapter.display().to_string())?;
+    let folder = case.adapter.display().to_string();
+    let OpenedAdapter { plan, factors, warnings: ignored } = open_adapter(adapter, &model.config, &folder)?;
     let golden = Golden { tensors: read_safetensors(case.expected)?, file: case.expected };
     let hyper = golden.hyper()?;
     let golden_batch = golden.batch(model.config.vocab_size)?;
@@ -156,6 +157,7 @@ pub fn compare(
         ..row("train.losses", &golden.get("train.losses")?.to_f64s(), &losses, TRAINING)
     });
     warnings.append(&mut trainer.take_warnings());
+    warnings.extend(ignored.iter().map(ToString::to_string));
     Ok(Comparison { rows: rows.rows, warnings })
 }
 

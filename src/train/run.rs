@@ -30,25 +30,17 @@ use crate::{
     weights::{Adapter, write_adapter},
 };
 
-/// Everything a run is determined by, besides model and data.
+/// What a run is asked to be, before model and data are known.
 #[derive(Clone, Debug)]
-pub struct RunConfig {
-    /// Updates.
-    pub steps: usize,
-    /// Sequences of a micro-batch.
-    pub batch: usize,
+pub struct RunSettings {
+    /// Sequences of a micro-batch, and micro-batches of an update.
+    pub size: UpdateSize,
     /// Positions of a sequence.
     pub seq: usize,
     /// Whether a sequence of a batch holds one row of the data or several.
     pub packing: Packing,
-    /// Micro-batches of an update.
-    pub accumulate: usize,
-    /// The learning rate of every step.
-    pub schedule: Schedule,
     /// What is adapted.
     pub lora: LoraSpec,
-    /// The element type of weights and activations.
-    pub dtype: DType,
     /// How a step is computed.
     pub options: StepOptions,
     /// The optimizer.
@@ -67,15 +59,33 @@ pub struct RunConfig {
     pub now: SystemTime,
     /// A question whose answer is shown before and after.
     pub question: Option<String>,
+}
+
+impl RunSettings {
+    /// What a run trains of a model with these adapters, computed in `dtype`.
+    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan, dtype: DType) -> Workload<'a> {
+        let &Self { size, seq, packing, .. } = self;
+        Workload { config, lora, dtype, batch: size.batch.get(), seq, packing }
+    }
+}
+
+/// Everything a run is determined by, besides model and data.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// What was asked for.
+    pub settings: RunSettings,
+    /// The element type of weights and activations.
+    pub dtype: DType,
+    /// The updates, and the learning rate of every one.
+    pub schedule: Schedule,
     /// What the adapter's config names as its base.
     pub base_model: Option<String>,
 }
 
 impl RunConfig {
-    /// What a run trains of a model with these adapters.
-    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan) -> Workload<'a> {
-        let &Self { dtype, batch, seq, packing, .. } = self;
-        Workload { config, lora, dtype, batch, seq, packing }
+    /// Updates.
+    pub fn steps(&self) -> usize {
+        self.schedule.total_steps
     }
 }
 
@@ -229,11 +239,11 @@ pub fn run(
     templates: &TemplateLibrary,
     observer: &mut dyn Observer,
 ) -> Result<Summary, TrainError> {
-    let plan = config.lora.resolve(&model.config)?;
+    let plan = config.settings.lora.resolve(&model.config)?;
     let Encoded { tokenizer, started, train, held_out, saved } = data;
     observer.event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
-    let question = config.question.as_deref();
-    let question = question.map(|text| Question::new(text, tokenizer, config.seq)).transpose()?;
+    let question = config.settings.question.as_deref();
+    let question = question.map(|text| Question::new(text, tokenizer, config.settings.seq)).transpose()?;
     let record = Record {
         steps: 0,
         samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
@@ -242,21 +252,21 @@ pub fn run(
         settings: checkpoint::settings(config, model, templates, train)?,
     };
     if let Some(saved) = saved {
-        saved.check(&record.settings, config.steps)?;
+        saved.check(&record.settings, config.steps())?;
     }
-    checkpoint::refuse_unwritable(&config.out)?;
+    checkpoint::refuse_unwritable(&config.settings.out)?;
 
     let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
     // From here on, the folder is seen to be in use.
-    let metrics = Metrics::open(&config.out, done)?;
-    let leftovers = output::remove_leftovers(&config.out);
+    let metrics = Metrics::open(&config.settings.out, done)?;
+    let leftovers = output::remove_leftovers(&config.settings.out);
     leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
 
     let spec = StepSpec {
-        workload: config.workload(&model.config, &plan),
-        options: config.options,
-        optimizer: config.optimizer,
-        max_grad_norm: config.max_grad_norm,
+        workload: config.settings.workload(&model.config, &plan, config.dtype),
+        options: config.settings.options,
+        optimizer: config.settings.optimizer,
+        max_grad_norm: config.settings.max_grad_norm,
         templates,
         mesh,
     };
@@ -267,14 +277,14 @@ pub fn run(
     if let Some(step) = step {
         trainer.adopt(StepKind::Train, step);
     }
-    trainer.start(&initial_factors(&model.config, &plan, config.seed))?;
+    trainer.start(&initial_factors(&model.config, &plan, config.settings.seed))?;
     if let Some(saved) = saved {
         saved.restore(&mut trainer)?;
         observer.event(Event::Resumed { steps: done });
     }
     observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
     observer.event(Event::Phase("compiling"));
-    let programs = if config.accumulate == 1 {
+    let programs = if config.settings.size.accumulate.get() == 1 {
         vec![StepKind::Train]
     } else {
         vec![StepKind::Accumulate, StepKind::Apply]
@@ -288,7 +298,7 @@ pub fn run(
     let held_out_after = run.look(held_out.as_ref(), When::After)?;
     Ok(Summary {
         steps: done + records.len(),
-        steps_planned: config.steps,
+        steps_planned: config.steps(),
         steps_before: done,
         samples_seen: run.record.samples,
         label_tokens_seen: run.record.label_tokens,
@@ -297,7 +307,7 @@ pub fn run(
         held_out_before,
         held_out_after,
         tokens_per_second: median(records.iter().map(|record| record.tokens_per_second)),
-        adapter: config.out.clone(),
+        adapter: config.settings.out.clone(),
     })
 }
 
@@ -323,7 +333,7 @@ impl Run<'_, '_> {
         match outcome {
             Ok(()) => self.save(steps)?,
             // The state from before this step leads to the same place again; an older one is worth more.
-            Err(TrainError::Diverged { .. }) if checkpoint::exists(&self.config.out) => {}
+            Err(TrainError::Diverged { .. }) if checkpoint::exists(&self.config.settings.out) => {}
             Err(_) => drop(self.save(steps)),
         }
         outcome.map(|()| records)
@@ -336,15 +346,16 @@ impl Run<'_, '_> {
         records: &mut Vec<StepRecord>,
     ) -> Result<(), TrainError> {
         let config = self.config;
-        let size = UpdateSize::new(config.batch, config.accumulate)?;
-        let batches = Batches::from_update(train, size, config.seed, done as u64);
-        let tokens = (config.batch * config.seq * config.accumulate) as f64;
+        let size = config.settings.size;
+        let accumulate = size.accumulate.get();
+        let batches = Batches::from_update(train, size, config.settings.seed, done as u64);
+        let tokens = (size.batch.get() * config.settings.seq * accumulate) as f64;
         let begin = Instant::now();
-        for (step, batches) in (done..config.steps).zip(batches) {
+        for (step, batches) in (done..config.steps()).zip(batches) {
             let learning_rate = config.schedule.lr(step);
             let started = Instant::now();
             let StepMetrics { loss, grad_norm, num_label_tokens } = match &batches[..] {
-                [batch] if config.accumulate == 1 => self.trainer.step(batch, learning_rate)?,
+                [batch] if accumulate == 1 => self.trainer.step(batch, learning_rate)?,
                 several => self.trainer.step_accumulated(several, learning_rate)?,
             };
             let record = StepRecord {
@@ -367,7 +378,10 @@ impl Run<'_, '_> {
             if self.observer.wants_stop() {
                 break;
             }
-            if config.save_every > 0 && (step + 1) % config.save_every == 0 && step + 1 < config.steps {
+            if config.settings.save_every > 0
+                && (step + 1) % config.settings.save_every == 0
+                && step + 1 < config.steps()
+            {
                 self.save(step + 1)?;
             }
         }
@@ -382,11 +396,12 @@ impl Run<'_, '_> {
         if let Some((name, _)) = tensors.iter().find(|(_, t)| !t.to_f32s().iter().all(|x| x.is_finite())) {
             return Err(TrainError::NotFinite { what: format!("`{name}` after step {steps}") });
         }
-        let adapter = Adapter { config: adapter_config(&config.lora, config.base_model.clone()), tensors };
+        let adapter =
+            Adapter { config: adapter_config(&config.settings.lora, config.base_model.clone()), tensors };
         self.record.steps = steps;
-        checkpoint::write(&self.trainer, &factors, &self.record, &config.out)?;
-        write_adapter(&config.out, &adapter)?;
-        self.observer.event(Event::Saved { folder: &config.out });
+        checkpoint::write(&self.trainer, &factors, &self.record, &config.settings.out)?;
+        write_adapter(&config.settings.out, &adapter)?;
+        self.observer.event(Event::Saved { folder: &config.settings.out });
         Ok(())
     }
 
@@ -398,7 +413,7 @@ impl Run<'_, '_> {
         let mut loss = None;
         if let Some(held_out) = held_out {
             self.observer.event(Event::Phase("evaluating"));
-            let mean = self.trainer.evaluate(held_out_batches(held_out, self.config.batch)?)?;
+            let mean = self.trainer.evaluate(held_out_batches(held_out, self.config.settings.size.batch))?;
             if !mean.is_finite() {
                 return Err(TrainError::NotFinite { what: format!("the held-out loss: {mean}") });
             }

@@ -9,7 +9,7 @@ use super::{
     folder::{self, Folder},
     gguf::Gguf,
     layout,
-    names::{Prefix, find_prefix},
+    names::{describe_missing, find_prefix},
     safetensors,
     stored::{READABLE, StoredType},
     tensor::MappedTensor,
@@ -141,21 +141,12 @@ impl Checkpoint {
     ) -> Result<(), Diagnostics> {
         let all: BTreeSet<&str> = expected.union(optional).copied().collect();
         let Some(prefix) = find_prefix(self.names(), &all) else { return Ok(()) };
-        let Prefix { found, expected: wanted, renamed } = &prefix;
-        let message = match (found.as_str(), wanted.as_str()) {
-            ("", wanted) => format!("the tensor names lack the prefix `{wanted}`"),
-            (found, "") => format!("the tensor names have the prefix `{found}`, which a Llama's do not have"),
-            (found, wanted) => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
-        };
+        let (message, renamed) = (prefix.describe(""), &prefix.renamed);
         let location = Location::file(self.path.display().to_string());
         let names: BTreeSet<&str> =
             self.names().map(|name| renamed.get(name).map_or(name, String::as_str)).collect();
-        let missing: Vec<&&str> = expected.iter().filter(|name| !names.contains(**name)).collect();
-        if let Some(first) = missing.first() {
-            let missing = match missing.len() {
-                1 => format!("`{first}` is missing"),
-                count => format!("`{first}` and {} more tensors are missing", count - 1),
-            };
+        let missing: Vec<&str> = expected.iter().copied().filter(|name| !names.contains(name)).collect();
+        if let Some(missing) = describe_missing(&missing) {
             let message = format!("{message}, and without regard to it {missing}");
             return Err(Diagnostics(vec![Diagnostic::error(location, message)]));
         }

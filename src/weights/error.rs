@@ -175,7 +175,7 @@ impl WeightsError {
                 None => "download or copy the file again",
             },
             Self::DanglingLink { .. } => {
-                "the download is incomplete or the target was moved: download the model again, or copy it with links \
+                "the download is incomplete or the target was moved: download it again, or copy it with links \
                  followed (`cp -rL`)"
             }
             Self::Layout { hint, .. } => return Some(hint.clone()),

@@ -32,7 +32,10 @@ pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, Weig
 }
 
 /// Refuses a symbolic link that leads nowhere.
-pub(super) fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
+///
+/// # Errors
+/// [`WeightsError::DanglingLink`] if `path` is one.
+pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
     match fs::read_link(path) {
         Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
         _ => Ok(()),

@@ -27,6 +27,7 @@ mod json;
 
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
+pub use layout::refuse_dangling;
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, Targets, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};

@@ -1,4 +1,7 @@
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
@@ -12,6 +15,7 @@ use super::{
 const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
+const ADDITIONAL_CHAT_TEMPLATES: &str = "additional_chat_templates";
 const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
 const GENERATION_CONFIG: &str = "generation_config.json";
@@ -90,28 +94,38 @@ impl ModelFiles {
         }
     }
 
-    /// The chat template: chat_template.jinja if there is one, else the one in tokenizer_config.json (of several, the
-    /// one named `default`).
+    /// The model's chat_template.jinja. Without it and additional ones, tokenizer_config.json may hold the templates.
     ///
     /// # Errors
-    /// If a file cannot be read, or holds something else under that name.
+    /// If the file cannot be read, or is no text.
     pub fn chat_template(&self) -> Result<Option<String>, WeightsError> {
-        if let Some(jinja) = find(&self.path, CHAT_TEMPLATE)? {
-            let text = String::from_utf8(read_text(&jinja, "a chat template")?);
-            return text.map(Some).map_err(|_| self.not_a_template(&jinja, "expected UTF-8 text"));
+        match self.source {
+            Source::Folder => find(&self.path, CHAT_TEMPLATE)?.map(|path| read_template(&path)).transpose(),
+            Source::Gguf(_) => Ok(None),
         }
-        let config = self.tokenizer_config()?;
-        let template = match config.get("chat_template") {
-            Some(Value::Array(several)) => {
-                several.iter().find(|one| one["name"] == "default").map(|default| &default["template"])
+    }
+
+    /// The files `*.jinja` of the folder additional_chat_templates: their names without the ending, sorted, and their
+    /// texts.
+    ///
+    /// # Errors
+    /// If the folder or one of them cannot be read, or is no text.
+    pub fn additional_chat_templates(&self) -> Result<Vec<(String, String)>, WeightsError> {
+        let folder = self.path.join(ADDITIONAL_CHAT_TEMPLATES);
+        if matches!(self.source, Source::Gguf(_)) || !folder.is_dir() {
+            return Ok(vec![]);
+        }
+        let unreadable = |source| WeightsError::Io { action: "read", path: folder.clone(), source };
+        let mut templates = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if let Some(name) = name.strip_suffix(".jinja") {
+                templates.push((name.to_owned(), read_template(&path)?));
             }
-            other => other,
-        };
-        match template {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(template)) => Ok(Some(template.clone())),
-            Some(_) => Err(self.not_a_template(&self.path.join(TOKENIZER_CONFIG), "expected a text")),
         }
+        templates.sort_unstable();
+        Ok(templates)
     }
 
     /// The text of the model's special_tokens_map.json, where there is one.
@@ -170,17 +184,19 @@ impl ModelFiles {
             Source::Gguf(gguf) => Ok(Checkpoint::new(&self.path, gguf.tensors()?)),
         }
     }
+}
 
-    fn not_a_template(&self, path: &Path, problem: &str) -> WeightsError {
-        let (path, key) = (path.to_owned(), "chat_template".to_owned());
-        WeightsError::Setting { path, key, problem: problem.to_owned(), hint: None }
-    }
+fn read_template(path: &Path) -> Result<String, WeightsError> {
+    String::from_utf8(read_text(path, "a chat template")?).map_err(|_| WeightsError::Setting {
+        path: path.to_owned(),
+        key: "chat_template".to_owned(),
+        problem: "expected UTF-8 text".to_owned(),
+        hint: None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -200,17 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn the_separate_chat_template_wins() {
-        let check = |files: &[(&str, &str)], expect: Option<&str>| {
-            let folder = folder(&[&[(CONFIG, "{}")], files].concat());
-            let template = ModelFiles::open(folder.path()).unwrap().chat_template().unwrap();
-            assert_eq!(template.as_deref(), expect);
-        };
-        let inside = (TOKENIZER_CONFIG, r#"{"chat_template": "inside"}"#);
-        check(&[inside], Some("inside"));
-        check(&[inside, (CHAT_TEMPLATE, "beside")], Some("beside"));
-        let several = r#"{"chat_template": [{"name": "tools", "template": "t"}, {"name": "default", "template": "d"}]}"#;
-        check(&[(TOKENIZER_CONFIG, several)], Some("d"));
+    fn chat_templates_are_read_from_their_files() {
+        let folder = folder(&[(CONFIG, "{}"), (CHAT_TEMPLATE, "beside")]);
+        let files = ModelFiles::open(folder.path()).unwrap();
+        assert_eq!(files.chat_template().unwrap().as_deref(), Some("beside"));
+        assert_eq!(files.additional_chat_templates().unwrap(), []);
+
+        let additional = folder.path().join(ADDITIONAL_CHAT_TEMPLATES);
+        fs::create_dir(&additional).unwrap();
+        for (name, text) in [("tool_use.jinja", "t"), ("rag.jinja", "r"), ("notes.txt", "n")] {
+            fs::write(additional.join(name), text).unwrap();
+        }
+        let expect = [("rag", "r"), ("tool_use", "t")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        assert_eq!(files.additional_chat_templates().unwrap(), expect);
+        fs::write(additional.join("rag.jinja"), b"one \xe9 two").unwrap();
+        let error = files.additional_chat_templates().unwrap_err().to_string();
+        assert!(error.ends_with("rag.jinja: `chat_template`: expected UTF-8 text"), "{error}");
     }
 
     #[test]

@@ -12,26 +12,62 @@ pub(super) struct Prefix {
     pub renamed: BTreeMap<String, String>,
 }
 
+impl Prefix {
+    /// What differs, in words; `outer` stands before every expected name.
+    pub fn describe(&self, outer: &str) -> String {
+        let Self { found, expected, .. } = self;
+        let wanted = format!("{outer}{expected}");
+        match (found.as_str(), wanted.as_str()) {
+            ("", wanted) => format!("the tensor names lack the prefix `{wanted}`"),
+            (found, "") => format!("the tensor names have the prefix `{found}`, which a Llama's do not have"),
+            (found, wanted) => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
+        }
+    }
+}
+
 /// How names of a file become the `expected` ones, if they do so by another prefix. `None` if some are there already,
-/// or no prefix gives any.
+/// or no prefix gives any. Of several prefixes it is that which gives the most.
 pub(super) fn find_prefix<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     expected: &BTreeSet<&str>,
 ) -> Option<Prefix> {
     // The names inside the layers are like no others.
-    let (anchor, first) = expected.iter().find_map(|name| {
-        let (first, rest) = name.split_once('.')?;
-        rest.split('.').any(is_number).then_some((rest, first))
-    })?;
+    let in_layers = |name: &&&str| name.split('.').skip(1).any(is_number);
+    let (first, _) = expected.iter().find(in_layers)?.split_once('.')?;
     let inner = format!("{first}.");
-    if names.clone().any(|name| name == format!("{inner}{anchor}")) {
+    let anchors: BTreeSet<&str> =
+        expected.iter().filter(in_layers).filter_map(|name| name.strip_prefix(&inner)).collect();
+    if names.clone().any(|name| name.strip_prefix(&inner).is_some_and(|rest| anchors.contains(rest))) {
         return None;
     }
-    let found =
-        names.clone().find_map(|name| name.strip_suffix(anchor).filter(|before| is_prefix(before)))?;
-    let outer = found.strip_suffix(&inner).filter(|outer| is_prefix(outer));
+    let starts = |name: &'a str| {
+        std::iter::once(0)
+            .chain(name.match_indices('.').map(|(at, _)| at + 1))
+            .map(move |at| name.split_at(at))
+    };
+    let prefixes: BTreeSet<&str> = names
+        .clone()
+        .flat_map(starts)
+        .filter(|(_, rest)| anchors.contains(rest))
+        .map(|(before, _)| before)
+        .collect();
+    let candidates = prefixes.into_iter().filter_map(|found| rename(names.clone(), expected, &inner, found));
+    // The first of those that give equally many.
+    candidates
+        .rev()
+        .max_by_key(|prefix| prefix.renamed.values().filter(|name| expected.contains(name.as_str())).count())
+}
+
+/// The names after `found` become those after `inner`. `None` if two would become the same.
+fn rename<'a>(
+    names: impl Iterator<Item = &'a str>,
+    expected: &BTreeSet<&str>,
+    inner: &str,
+    found: &str,
+) -> Option<Prefix> {
+    let outer = found.strip_suffix(inner).filter(|outer| is_prefix(outer));
     // What is beside the layers' part, such as the head, may have any of the prefixes before it.
-    let outside: Vec<&str> = expected.iter().copied().filter(|name| !name.starts_with(&inner)).collect();
+    let outside: Vec<&str> = expected.iter().copied().filter(|name| !name.starts_with(inner)).collect();
     let renamed = names.filter_map(|name| {
         let inside = name.strip_prefix(found).map(|rest| format!("{inner}{rest}"));
         let beside = outer.and_then(|outer| name.strip_prefix(outer)).map(str::to_owned);
@@ -52,7 +88,16 @@ pub(super) fn find_prefix<'a>(
         Some(outer) if !outer.is_empty() => {
             Prefix { found: outer.to_owned(), expected: String::new(), renamed: renamed.clone() }
         }
-        _ => Prefix { found: found.to_owned(), expected: inner.clone(), renamed: renamed.clone() },
+        _ => Prefix { found: found.to_owned(), expected: inner.to_owned(), renamed: renamed.clone() },
+    })
+}
+
+/// Which names are missing, in words; `None` if none is.
+pub(super) fn describe_missing(missing: &[&str]) -> Option<String> {
+    let first = missing.first()?;
+    Some(match missing.len() {
+        1 => format!("`{first}` is missing"),
+        count => format!("`{first}` and {} more tensors are missing", count - 1),
     })
 }
 
@@ -109,6 +154,20 @@ mod tests {
         check(nested.each_ref().map(String::as_str), Some(("model.language_model.", "model.")));
         let mixed = EXPECTED.map(|name| name.replacen("model.", "transformer.", 1));
         check(mixed.each_ref().map(String::as_str), Some(("transformer.", "model.")));
+    }
+
+    #[test]
+    fn the_prefix_that_gives_the_most_names_is_taken() {
+        let names = [
+            "a.layers.0.mlp.up_proj.weight",
+            "b.model.layers.0.mlp.up_proj.weight",
+            "b.model.layers.1.mlp.up_proj.weight",
+            "b.model.norm.weight",
+        ];
+        let found = find_prefix(names.into_iter(), &EXPECTED.into()).unwrap();
+        assert_eq!(found.describe("base."), "the tensor names have the prefix `b.`, expected `base.`");
+        assert_eq!(found.renamed["b.model.norm.weight"], "model.norm.weight");
+        assert!(!found.renamed.contains_key(names[0]));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub enum Statement {
     Call(Expr, Arc<Macro>),
     /// `{% filter f %}body{% endfilter %}`; the filters apply to [`BODY`].
     Filter(Expr, Vec<Statement>),
-    /// A body with variables of its own.
-    Scope(Vec<Statement>),
+    /// `{% generation %}body{% endgeneration %}`, with variables of its own.
+    Generation(Vec<Statement>),
     Break,
     Continue,
 }

@@ -54,6 +54,8 @@ pub enum Flow {
 pub struct Interpreter {
     pub(super) out: Writer,
     pub(super) now: SystemTime,
+    /// What is written before and after `{% generation %}` blocks.
+    marks: Option<[&'static str; 2]>,
     pub(super) calls: usize,
     /// Scopes that macros hold, and namespaces: what may hold itself.
     scopes: Vec<Rc<Scope>>,
@@ -61,8 +63,13 @@ pub struct Interpreter {
     pub(super) kept: meter::Charge,
 }
 
-/// Renders a template with variables.
-pub fn render(body: &[Statement], variables: Vec<(Arc<str>, Value)>, now: SystemTime) -> Result<String> {
+/// Renders a template with variables, and with `marks` before and after its `{% generation %}` blocks.
+pub fn render(
+    body: &[Statement],
+    variables: Vec<(Arc<str>, Value)>,
+    now: SystemTime,
+    marks: Option<[&'static str; 2]>,
+) -> Result<String> {
     let root = Rc::new(Scope::default());
     for (name, value) in variables {
         root.set(name, value);
@@ -70,6 +77,7 @@ pub fn render(body: &[Statement], variables: Vec<(Arc<str>, Value)>, now: System
     let mut interpreter = Interpreter {
         out: Writer::default(),
         now,
+        marks,
         calls: 0,
         scopes: Vec::new(),
         namespaces: Vec::new(),
@@ -154,7 +162,13 @@ impl Interpreter {
                 }
                 print::write(&value, &mut self.out)?;
             }
-            Statement::Scope(body) => return self.body(body, &Scope::inside(scope)),
+            Statement::Generation(body) => {
+                let [begin, end] = self.marks.unwrap_or_default();
+                self.out.push(begin)?;
+                let flow = self.body(body, &Scope::inside(scope))?;
+                self.out.push(end)?;
+                return Ok(flow);
+            }
             Statement::Break => return Ok(Flow::Break),
             Statement::Continue => return Ok(Flow::Continue),
         }

@@ -81,7 +81,7 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 /// A parsed template.
 #[derive(Debug)]
 pub(super) struct Template {
-    body: Vec<ast::Statement>,
+    parsed: parser::Parsed,
     source_bytes: usize,
     now: SystemTime,
 }
@@ -94,20 +94,34 @@ impl Template {
             return Err(Error::new(format!("expected a template of at most {limit} bytes, found {found}")));
         }
         meter::on_own_stack(|| {
-            let body = parser::parse(source)?;
-            Ok(Self { body, source_bytes: source.len(), now })
+            let parsed = parser::parse(source)?;
+            Ok(Self { parsed, source_bytes: source.len(), now })
         })
+    }
+
+    /// Whether the template has `{% generation %}` blocks.
+    pub fn has_generation(&self) -> bool {
+        self.parsed.has_generation
     }
 
     /// Renders the template with `variables`.
     pub fn render(&self, variables: &Map<String, Json>) -> Result<String> {
+        self.run(variables, None)
+    }
+
+    /// As [`Self::render`], with `marks` before and after each `{% generation %}` block.
+    pub fn render_marked(&self, variables: &Map<String, Json>, marks: [&'static str; 2]) -> Result<String> {
+        self.run(variables, Some(marks))
+    }
+
+    fn run(&self, variables: &Map<String, Json>, marks: Option<[&'static str; 2]>) -> Result<String> {
         meter::on_own_stack(|| {
             meter::start(self.source_bytes + value::json_bytes(variables));
             let mut root = Vec::with_capacity(variables.len());
             for (name, variable) in variables {
                 root.push((Arc::from(name.as_str()), value::from_json(variable)?));
             }
-            interpreter::render(&self.body, root, self.now)
+            interpreter::render(&self.parsed.body, root, self.now, marks)
         })
     }
 }

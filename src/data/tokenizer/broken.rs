@@ -82,6 +82,29 @@ fn texts_do_not_outgrow_memory() {
     );
 }
 
+/// A library that pads or cuts the probe would ask for terabytes.
+#[test]
+fn padding_and_truncation_of_the_file_are_not_used() {
+    let plain = load(&changed(|_| {})).unwrap().encode("a b").unwrap();
+    let padding = |strategy: Value, multiple: Value| {
+        json!({
+            "strategy": strategy, "direction": "Right", "pad_to_multiple_of": multiple, "pad_id": 0,
+            "pad_type_id": 0, "pad_token": "a",
+        })
+    };
+    let huge = 1_u64 << 40;
+    for padding in
+        [padding(json!({ "Fixed": huge }), Value::Null), padding(json!("BatchLongest"), json!(huge))]
+    {
+        let padded = load(&changed(|file| file["padding"] = padding)).unwrap();
+        assert_eq!(padded.encode("a b").unwrap(), plain);
+    }
+    let truncation =
+        json!({"max_length": 1, "strategy": "LongestFirst", "stride": huge, "direction": "Right"});
+    let cut = load(&changed(|file| file["truncation"] = truncation)).unwrap();
+    assert_eq!(cut.encode("a b").unwrap(), plain);
+}
+
 /// Components of every kind, in turn put into the tokenizer and then changed at random.
 fn components() -> Vec<(&'static str, Value)> {
     let replace = json!({"type": "Replace", "pattern": {"Regex": "a+|\\s(?!b)"}, "content": "bc"});

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::backtracking::{self, Backtracking};
+
 /// Nested components, such as a sequence of sequences.
 const MAX_DEPTH: usize = 16;
 /// Bytes that are put before or after each piece of a text.
@@ -36,17 +38,20 @@ struct Model {
     max_input_chars_per_word: Option<u64>,
 }
 
-/// By which factor texts may grow before they are cut, and after they are put together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
+/// By which factor texts may grow before they are cut, and after they are put together, and the patterns that take more
+/// steps than a text has characters.
+#[derive(Debug)]
+pub(super) struct Limits {
     normalizer: f64,
     decoder: f64,
+    backtracking: Vec<Backtracking>,
 }
 
-impl Growth {
+impl Limits {
     /// Checks a text that is to be encoded.
-    pub fn check_encode(&self, bytes: usize) -> Result<(), String> {
-        check("normalizer", self.normalizer, bytes)
+    pub fn check_encode(&self, text: &str) -> Result<(), String> {
+        check("normalizer", self.normalizer, text.len())?;
+        backtracking::check(&self.backtracking, text)
     }
 
     /// Checks tokens that are to be decoded.
@@ -64,19 +69,24 @@ fn check(component: &str, factor: f64, bytes: usize) -> Result<(), String> {
 }
 
 /// Checks the components of tokenizer.json before the library builds them.
-pub(super) fn read(file: &[u8]) -> Result<Growth, String> {
+pub(super) fn read(file: &[u8]) -> Result<Limits, String> {
     let Components { normalizer, pre_tokenizer, post_processor, decoder, model } =
         serde_json::from_slice(file).map_err(|error| error.to_string())?;
-    let mut growth = Growth { normalizer: 1.0, decoder: 1.0 };
+    let mut limits = Limits { normalizer: 1.0, decoder: 1.0, backtracking: Vec::new() };
     for (name, component, factor) in [
-        ("normalizer", &normalizer, &mut growth.normalizer),
+        ("normalizer", &normalizer, &mut limits.normalizer),
         ("pre_tokenizer", &pre_tokenizer, &mut 1.0),
         ("post_processor", &post_processor, &mut 1.0),
-        ("decoder", &decoder, &mut growth.decoder),
+        ("decoder", &decoder, &mut limits.decoder),
     ] {
         if let Some(component) = component {
             check_component(component, MAX_DEPTH, factor)
                 .map_err(|problem| format!("`{name}`: {problem}"))?;
+        }
+    }
+    for (name, component) in [("normalizer", &normalizer), ("pre_tokenizer", &pre_tokenizer)] {
+        if let Some(component) = component {
+            backtracking::collect(name, component, &mut limits.backtracking);
         }
     }
     if let Some(model) = model {
@@ -86,7 +96,7 @@ pub(super) fn read(file: &[u8]) -> Result<Growth, String> {
             return Err(format!("`max_input_chars_per_word`: expected at most {MAX_WORD}, found {found}"));
         }
     }
-    Ok(growth)
+    Ok(limits)
 }
 
 /// Checks a component and those inside it; multiplies `growth` by the factors of all.
@@ -207,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn growth(tokenizer: &Value) -> Result<Growth, String> {
+    fn growth(tokenizer: &Value) -> Result<Limits, String> {
         read(tokenizer.to_string().as_bytes())
     }
 
@@ -257,9 +267,9 @@ mod tests {
         check(&doubling, 1_048_576.0);
         let growth = growth(&json!({"normalizer": {"type": "Sequence", "normalizers": doubling}})).unwrap();
         assert_eq!(
-            growth.check_encode(100).unwrap_err(),
+            growth.check_encode(&"a".repeat(100)).unwrap_err(),
             "`normalizer` of tokenizer.json may make 100 bytes 1048576 times longer"
         );
-        assert_eq!((growth.check_encode(0), growth.check_decode(1 << 30)), (Ok(()), Ok(())));
+        assert_eq!((growth.check_encode(""), growth.check_decode(1 << 30)), (Ok(()), Ok(())));
     }
 }

@@ -15,7 +15,9 @@ use crate::{
     base::{ArrayShape, DType, Literal, MemorySpace, Shape, nearest},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, Form, GatherDims, Instr, InstrId, Module,
-        Opcode, PadDim, ScatterDims, SideEffect, SliceDim, memory::take_host_parameters,
+        Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
+        limits::{MAX_DIMS, MAX_TUPLE_NESTING},
+        memory::take_host_parameters,
     },
 };
 
@@ -253,12 +255,6 @@ fn no_batching(dims: &[i64]) -> Result<(), String> {
     if dims.is_empty() { Ok(()) } else { Err(format!("expected no batching dimensions, found {dims:?}")) }
 }
 
-/// More dimensions than any array has; keeps hostile bytes from costing quadratic time.
-const MAX_DIMS: usize = 64;
-
-/// Tuples inside tuples, as in text.
-const MAX_NESTING: usize = 32;
-
 fn shape(proto: Option<&ShapeProto>) -> Result<Shape, String> {
     nested_shape(proto.ok_or("expected a shape, found none")?, 0)
 }
@@ -267,8 +263,8 @@ fn nested_shape(proto: &ShapeProto, depth: usize) -> Result<Shape, String> {
     if proto.element_type != TUPLE {
         return array_shape(proto).map(Shape::Array);
     }
-    if depth == MAX_NESTING {
-        return Err(format!("expected at most {MAX_NESTING} tuples in each other"));
+    if depth == MAX_TUPLE_NESTING {
+        return Err(format!("expected at most {MAX_TUPLE_NESTING} tuples in each other"));
     }
     let elements = proto.tuple_shapes.iter().map(|element| nested_shape(element, depth + 1));
     elements.collect::<Result<_, _>>().map(Shape::Tuple)

@@ -5,7 +5,10 @@ use super::{
     value::read_element,
     word::{dict_length, row_major, unescape},
 };
-use crate::base::{ArrayShape, DType, Diagnostic, Literal, Location, MemorySpace, Shape, nearest};
+use crate::{
+    base::{ArrayShape, DType, Diagnostic, Literal, Location, MemorySpace, Shape, nearest},
+    hlo::limits::{MAX_DIMS, MAX_TUPLE_NESTING},
+};
 
 /// Something wrong at a location of the text.
 #[derive(Debug)]
@@ -42,11 +45,6 @@ impl Mistake {
         Diagnostic { hint, ..Diagnostic::error(location, message) }
     }
 }
-
-/// More dimensions than any array has; keeps hostile text from costing quadratic time.
-const MAX_DIMS: usize = 64;
-/// Tuples inside tuples.
-const MAX_NESTING: usize = 32;
 
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -263,10 +261,10 @@ impl<'a> Cursor<'a> {
         if self.kind() != Kind::Mark('(') {
             return self.array_shape(&[MemorySpace::Device]).map(|(array, _)| Shape::Array(array));
         }
-        if depth == MAX_NESTING {
+        if depth == MAX_TUPLE_NESTING {
             return Err(Mistake::new(
                 self.at(),
-                format!("expected at most {MAX_NESTING} tuples in each other"),
+                format!("expected at most {MAX_TUPLE_NESTING} tuples in each other"),
             ));
         }
         let mut elements = Vec::new();

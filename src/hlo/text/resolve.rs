@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{cursor::Mistake, lex::Spot, parse::MAX_MISTAKES};
 use crate::{
     base::{Shape, nearest},
-    hlo::{Alias, CompId, Computation, Module, infer},
+    hlo::{Alias, CompId, Computation, Module, infer, limits},
 };
 
 /// A module as far as its grammar goes. Its computation ids count names in the order of their first mention.
@@ -111,6 +111,11 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
         check_shapes(&computation, &spots, &computations, &mut mistakes);
         lines.push((at.line, spots.iter().map(|spot| spot.line).collect()));
         computations.push(computation);
+    }
+    if let Some((id, message)) = limits::too_deep(&computations) {
+        let line = lines[id.index()].0;
+        let mistake = Mistake::new(Spot { line, column: 1 }, message).hint(limits::HINT);
+        mistakes.push(mistake.on(&computations[id.index()].name));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);

@@ -2,6 +2,8 @@
 
 use fancy_regex::{Error, Regex};
 
+use super::python::{Flags, translate};
+
 /// A regular expression of a user, which may look around as Python's can.
 #[derive(Debug)]
 pub(super) struct Pattern(Regex);
@@ -9,18 +11,17 @@ pub(super) struct Pattern(Regex);
 impl Pattern {
     /// An expression that must match the whole name (`re.fullmatch`), to be asked about some of `names`.
     pub fn whole(pattern: &str, names: &[&str]) -> Result<Self, String> {
-        Self::wrapped(pattern, &format!("^(?:{pattern})$"), names)
+        let regex = compile(pattern, Flags::Leading, |pattern| format!("^(?:{pattern})$"))?;
+        Self::checked(pattern, regex, names)
     }
 
     /// A key of `rank_pattern` or `alpha_pattern`, which must match the whole name or all after a dot.
     pub fn key(pattern: &str, names: &[&str]) -> Result<Self, String> {
-        Self::wrapped(pattern, &format!(r"^(.*\.)?({pattern})$"), names)
+        let regex = compile(pattern, Flags::Refused, |pattern| format!(r"^(?:(.*\.)?({pattern})$)"))?;
+        Self::checked(pattern, regex, names)
     }
 
-    /// The bare pattern is read first, so that positions in errors are those the user sees.
-    fn wrapped(pattern: &str, wrapped: &str, names: &[&str]) -> Result<Self, String> {
-        Regex::new(pattern).map_err(|error| describe(pattern, &error))?;
-        let regex = Regex::new(wrapped).map_err(|error| describe(pattern, &error))?;
+    fn checked(pattern: &str, regex: Regex, names: &[&str]) -> Result<Self, String> {
         match names.iter().find(|name| regex.is_match(name).is_err()) {
             Some(name) => Err(format!("takes too many steps to match {name}: {pattern}")),
             None => Ok(Self(regex)),
@@ -31,6 +32,39 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         self.0.is_match(name).unwrap_or(false)
     }
+}
+
+/// An entry of `layers_pattern`, the list of layers that the numbers of `layers_to_transform` count.
+#[derive(Debug)]
+pub(super) struct LayerPattern(Regex);
+
+impl LayerPattern {
+    /// As PEFT has it, the expression is not in a group of its own: `a|b` is `a`, or `b` and a number after it.
+    pub fn new(pattern: &str, names: &[&str]) -> Result<Self, String> {
+        let wrap = |pattern: &str| format!(r"^(?:(?:^|.*?\.){pattern}\.(?P<idx>\d+)\.)");
+        if pattern.contains("(?P<idx>") {
+            return Err(format!("not a regular expression: {pattern}: redefinition of group name idx"));
+        }
+        let regex = compile(pattern, Flags::Refused, wrap)?;
+        Pattern::checked(pattern, regex, names).map(|Pattern(regex)| Self(regex))
+    }
+
+    /// The layer that it finds in a module's name: `None` if it does not match, `Some(None)` if it does without a number.
+    pub fn layer(&self, module: &str) -> Option<Option<usize>> {
+        let captures = self.0.captures(module).ok().flatten()?;
+        Some(captures.name("idx").and_then(|layer| layer.as_str().parse().ok()))
+    }
+}
+
+/// The bare pattern is read first, so that positions in errors are those the user sees.
+fn compile(pattern: &str, flags: Flags, wrap: impl Fn(&str) -> String) -> Result<Regex, String> {
+    let translated = translate(pattern, flags)
+        .map_err(|reason| format!("not a regular expression: {pattern}: {reason}"))?;
+    let described = |error| describe(pattern, &error);
+    if translated == pattern {
+        Regex::new(pattern).map_err(described)?;
+    }
+    Regex::new(&wrap(&translated)).map_err(described)
 }
 
 fn describe(pattern: &str, error: &Error) -> String {

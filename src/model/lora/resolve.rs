@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Adapted, LoraPlan, LoraSpec, Targets,
-    matching::{Pattern, names},
+    matching::{LayerPattern, Pattern, names},
 };
 use crate::{
     base::{Diagnostic, Diagnostics, Location, nearest},
@@ -24,40 +24,71 @@ impl LoraSpec {
     /// Every problem found, each at the field's name in PEFT: ranks and alphas out of range, expressions
     /// that cannot be read, entries and patterns that match no linear, modules that are not linears.
     pub fn resolve(&self, config: &Config) -> Result<LoraPlan, Diagnostics> {
-        let mut diagnostics = Diagnostics::default();
+        let (plan, unused) = self.resolve_saved(config)?;
+        unused.into_result(plan)
+    }
+
+    /// As [`LoraSpec::resolve`], for an adapter that was made elsewhere, perhaps for a model with more modules: the parts
+    /// of lists and patterns that match nothing are returned beside the plan and change nothing, as in PEFT.
+    ///
+    /// # Errors
+    /// Every other problem, and all of them where no linear is left to adapt.
+    pub fn resolve_saved(&self, config: &Config) -> Result<(LoraPlan, Diagnostics), Diagnostics> {
+        let (mut diagnostics, mut unused) = (Diagnostics::default(), Diagnostics::default());
+        let plan = self.decide(config, &mut diagnostics, &mut unused);
+        match plan {
+            Some(plan) if diagnostics.0.is_empty() => Ok((plan, unused)),
+            _ => {
+                diagnostics.0.append(&mut unused.0);
+                Err(diagnostics)
+            }
+        }
+    }
+
+    /// `None` after a diagnostic or something unused.
+    fn decide(
+        &self,
+        config: &Config,
+        diagnostics: &mut Diagnostics,
+        unused: &mut Diagnostics,
+    ) -> Option<LoraPlan> {
         let (modules, others) = (linears(config), other_modules(config));
         let universe: Vec<&str> =
             modules.iter().map(|module| &module.name).chain(&others).map(String::as_str).collect();
-        self.check_numbers(&mut diagnostics);
-        self.check_layers(config, &mut diagnostics);
-        let targets = Selector::new("target_modules", &self.targets, &universe, &mut diagnostics);
+        self.check_numbers(diagnostics);
+        self.check_layers(config, diagnostics, unused);
+        let lists = layer_patterns(&self.layers_pattern, &universe, diagnostics);
+        let targets = Selector::new("target_modules", &self.targets, &universe, diagnostics);
         let exclude = self
             .exclude
             .as_ref()
-            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, &mut diagnostics));
-        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, &mut diagnostics);
-        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, &mut diagnostics);
-        let (Some(targets), true) = (targets, diagnostics.0.is_empty()) else { return Err(diagnostics) };
+            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, diagnostics));
+        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, diagnostics);
+        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, diagnostics);
+        let targets = targets.filter(|_| diagnostics.0.is_empty())?;
 
         let excluded = |module: &str| exclude.as_ref().is_some_and(|exclude| exclude.matches(module));
         let adaptable: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
         let refused: Vec<&str> = others.iter().map(String::as_str).filter(|name| !excluded(name)).collect();
-        targets.check_entries(&adaptable, &refused, &mut diagnostics);
+        targets.check_entries(&adaptable, &refused, diagnostics, unused);
         if let Some(exclude) = &exclude {
-            exclude.check_entries(&universe, &[], &mut diagnostics);
+            exclude.check_entries(&universe, &[], diagnostics, unused);
         }
         let is_target = |module: &Module| {
-            targets.matches(&module.name) && self.takes_layer(&targets, module) && !excluded(&module.name)
+            targets.matches(&module.name)
+                && self.takes_layer(&targets, &lists, module)
+                && !excluded(&module.name)
         };
         let chosen: Vec<&Module> = modules.iter().filter(|module| is_target(module)).collect();
-        if chosen.is_empty() && diagnostics.0.is_empty() {
-            report(&mut diagnostics, "target_modules", "no linear is left to adapt");
+        if chosen.is_empty() {
+            if diagnostics.0.is_empty() && unused.0.is_empty() {
+                self.nothing_left(&modules, &lists, diagnostics);
+            }
+            return None;
         }
-        if !chosen.is_empty() {
-            check_keys("rank_pattern", &ranks, &chosen, &mut diagnostics);
-            check_keys("alpha_pattern", &alphas, &chosen, &mut diagnostics);
-        }
-        self.check_ranks(config, &ranks, &chosen, &mut diagnostics);
+        check_keys("rank_pattern", &ranks, &chosen, unused);
+        check_keys("alpha_pattern", &alphas, &chosen, unused);
+        self.check_ranks(config, &ranks, &chosen, diagnostics);
         let mut layers = vec![[None; Linear::ALL.len()]; config.num_hidden_layers];
         for module in chosen {
             let rank = first_match(&ranks, &module.name).unwrap_or(self.rank);
@@ -65,7 +96,7 @@ impl LoraSpec {
             let scale = self.scaling.scale(alpha, rank);
             layers[module.layer][module.linear as usize] = Some(Adapted { rank, scale });
         }
-        diagnostics.into_result(LoraPlan::new(config, layers))
+        Some(LoraPlan::new(config, layers))
     }
 
     fn check_numbers(&self, diagnostics: &mut Diagnostics) {
@@ -108,7 +139,7 @@ impl LoraSpec {
         }
     }
 
-    fn check_layers(&self, config: &Config, diagnostics: &mut Diagnostics) {
+    fn check_layers(&self, config: &Config, diagnostics: &mut Diagnostics, unused: &mut Diagnostics) {
         const PLACE: &str = "layers_to_transform";
         if !self.layers.is_empty() && !matches!(self.targets, Targets::Names(_)) {
             let diagnostic =
@@ -118,7 +149,7 @@ impl LoraSpec {
         let count = config.num_hidden_layers;
         for layer in self.layers.iter().filter(|&&layer| layer >= count) {
             report(
-                diagnostics,
+                unused,
                 PLACE,
                 format!("expected a layer from 0 to {}, found {layer}", count.saturating_sub(1)),
             );
@@ -126,8 +157,21 @@ impl LoraSpec {
     }
 
     /// PEFT asks for the layer only where a list entry is not the module's full name.
-    fn takes_layer(&self, targets: &Selector<'_>, module: &Module) -> bool {
-        self.layers.is_empty() || self.layers.contains(&module.layer) || targets.has_full_name(&module.name)
+    fn takes_layer(&self, targets: &Selector<'_>, lists: &[LayerPattern], module: &Module) -> bool {
+        self.layers.is_empty()
+            || targets.has_full_name(&module.name)
+            || layer_of(module, lists).is_some_and(|layer| self.layers.contains(&layer))
+    }
+
+    fn nothing_left(&self, modules: &[Module], lists: &[LayerPattern], diagnostics: &mut Diagnostics) {
+        if self.layers.is_empty() || modules.iter().any(|module| layer_of(module, lists).is_some()) {
+            return report(diagnostics, "target_modules", "no linear is left to adapt");
+        }
+        let message = format!("matches no list of layers: {}", self.layers_pattern.join(", "));
+        let diagnostic = Diagnostic::error(location("layers_pattern"), message);
+        diagnostics.push(
+            diagnostic.with_hint("the list of a Llama's layers is `layers`, or in full `model.layers`"),
+        );
     }
 }
 
@@ -136,6 +180,29 @@ struct Module {
     name: String,
     layer: usize,
     linear: Linear,
+}
+
+/// The layer that `layers_to_transform` counts a linear to, by the first pattern that matches.
+fn layer_of(module: &Module, lists: &[LayerPattern]) -> Option<usize> {
+    match lists {
+        [] => Some(module.layer),
+        lists => lists.iter().find_map(|list| list.layer(&module.name)).flatten(),
+    }
+}
+
+fn layer_patterns(
+    patterns: &[String],
+    universe: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> Vec<LayerPattern> {
+    let mut lists = Vec::new();
+    for pattern in patterns {
+        match LayerPattern::new(pattern, universe) {
+            Ok(list) => lists.push(list),
+            Err(message) => report(diagnostics, "layers_pattern", message),
+        }
+    }
+    lists
 }
 
 fn linears(config: &Config) -> Vec<Module> {
@@ -200,8 +267,14 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// Notes entries that match one of the `refused` names, or none of the `allowed` ones.
-    fn check_entries(&self, allowed: &[&str], refused: &[&str], diagnostics: &mut Diagnostics) {
+    /// Notes entries that match one of the `refused` names, or as unused that match none of the `allowed` ones.
+    fn check_entries(
+        &self,
+        allowed: &[&str],
+        refused: &[&str],
+        diagnostics: &mut Diagnostics,
+        unused: &mut Diagnostics,
+    ) {
         match self {
             Self::All => {}
             Self::Names { field, entries } => {
@@ -212,7 +285,7 @@ impl<'a> Selector<'a> {
                     if let Some(name) = refused.iter().find(|name| names(entry, name)) {
                         refuse_module(field, entry, name, diagnostics);
                     } else if !allowed.iter().any(|name| names(entry, name)) {
-                        refuse_entry(field, entry, nearest_linear(entry, allowed), diagnostics);
+                        refuse_entry(field, entry, nearest_linear(entry, allowed), unused);
                     }
                 }
             }
@@ -222,7 +295,7 @@ impl<'a> Selector<'a> {
                 } else if !allowed.iter().any(|name| pattern.matches(name)) {
                     let example = Linear::Query.module_name(0);
                     let hint = format!("an expression must match a whole name, such as {example}");
-                    refuse_entry(field, text, hint, diagnostics);
+                    refuse_entry(field, text, hint, unused);
                 }
             }
         }

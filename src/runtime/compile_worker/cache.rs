@@ -1,6 +1,4 @@
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::{fs, io, path::Path};
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +7,10 @@ use super::{
     request::{EXECUTABLE, OPTIMIZED},
     run::request,
 };
-use crate::base::hex;
+use crate::base::{
+    hex,
+    output::{sync_folder, temporary, write_file},
+};
 
 /// Written last into a folder of the cache: a folder without it holds nothing.
 const RECORD: &str = "compiled.json";
@@ -65,16 +66,13 @@ fn read(folder: &Path) -> io::Result<Compiled> {
 /// Writes beside the folder, then renames. Whoever was there first stays.
 fn write(compiled: &Compiled, cache: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(cache)?;
-    let work = tempfile::Builder::new().prefix(".writing-").tempdir_in(cache)?;
-    let write = |name: &str, bytes: &[u8]| {
-        fs::write(work.path().join(name), bytes)?;
-        fs::File::open(work.path().join(name))?.sync_all()
-    };
+    let work = temporary(0o777).tempdir_in(cache)?;
+    let write = |name: &str, bytes: &[u8]| write_file(&work.path().join(name), bytes);
     write(EXECUTABLE, &compiled.executable)?;
     write(OPTIMIZED, &compiled.optimized)?;
     write(RECORD, &serde_json::to_vec(compiled)?)?;
     match fs::rename(work.path(), folder) {
         Err(_) if read(folder).is_ok() => Ok(()),
-        renamed => renamed,
+        renamed => renamed.and_then(|()| sync_folder(cache)),
     }
 }

@@ -214,8 +214,6 @@ fn the_tokenizer_config_names_its_tokens() {
         "tokenizer_class": "PreTrainedTokenizerFast",
     });
     assert_eq!(config, expect);
-    let template = open(&tokenizer(llama(), "smollm"), ModelFiles::chat_template);
-    assert_eq!(template.unwrap().as_deref(), Some("{{ messages }}"));
 }
 
 #[test]

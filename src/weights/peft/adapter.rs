@@ -17,7 +17,7 @@ const PICKLED: &str = "adapter_model.bin";
 const TENSORS: &str = "adapter_model.safetensors";
 const A: &str = ".lora_A.weight";
 const B: &str = ".lora_B.weight";
-const PREFIX: &str = "base_model.model.";
+pub(super) const PREFIX: &str = "base_model.model.";
 
 /// A low-rank adapter under PEFT's names, all of it in float32.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,9 +31,10 @@ pub struct Adapter {
 /// Reads the adapter in a folder; its tensors are widened to float32.
 ///
 /// # Errors
-/// If a file is missing or malformed, the config asks for what is not supported, or the tensors are not pairs of
-/// matrices that agree on their rank, which is the config's unless that has a rank pattern.
+/// If a file is missing or malformed, or the config asks for what is not supported. Whether the tensors are those of the
+/// config, see [`Adapter::fit_names`] and [`Adapter::check_pairs`].
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
+    layout::refuse_dangling(folder)?;
     let Some(config_path) = layout::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
     let tensors_path = match layout::find(folder, TENSORS)? {
         Some(path) => path,
@@ -51,19 +52,17 @@ pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
     let checkpoint = Checkpoint::new(&tensors_path, safetensors::open(&tensors_path)?);
     let tensor = |name: &str| Ok((name.to_owned(), checkpoint.literal(name, DType::F32)?));
     let tensors = checkpoint.names().map(tensor).collect::<Result<_, WeightsError>>()?;
-    let adapter = Adapter { config, tensors };
-    check_pairs(&tensors_path, &adapter)?;
-    Ok(adapter)
+    Ok(Adapter { config, tensors })
 }
 
 /// Writes an adapter that PEFT loads into `folder`, which is made if it is not there. Neither file is replaced before
 /// both are safe on disk.
 ///
 /// # Errors
-/// If a file cannot be written, or the tensors are not float32 pairs such as [`read_adapter`] accepts.
+/// If a file cannot be written, or the tensors are not pairs, see [`Adapter::check_pairs`].
 pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsError> {
     let (config_path, tensors_path) = (folder.join(CONFIG), folder.join(TENSORS));
-    check_pairs(&tensors_path, adapter)?;
+    adapter.check_pairs(&tensors_path.display().to_string())?;
     fs::create_dir_all(folder).map_err(|source| WeightsError::Io {
         action: "create",
         path: folder.to_owned(),
@@ -81,37 +80,48 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
     config.commit().map_err(in_config)
 }
 
-fn check_pairs(path: &Path, Adapter { config, tensors }: &Adapter) -> Result<(), WeightsError> {
-    let mut diagnostics = Diagnostics::default();
-    let mut find = |name: &str, problem: String| {
-        diagnostics.push(Diagnostic::error(Location::file(path.display().to_string()).at(name), problem));
-    };
-    for (name, tensor) in tensors {
-        let Some(partner) = partner(name) else {
-            find(name, format!("expected {PREFIX}MODULE{A} or {B}, found another name"));
-            continue;
+impl Adapter {
+    /// Checks that the tensors, those of `file`, are pairs of float32 matrices that agree on their rank, which is the
+    /// config's unless that has a rank pattern.
+    ///
+    /// # Errors
+    /// Every tensor that is not half of such a pair.
+    pub fn check_pairs(&self, file: &str) -> Result<(), Diagnostics> {
+        let Self { config, tensors } = self;
+        let mut diagnostics = Diagnostics::default();
+        let mut find = |name: &str, problem: String| {
+            diagnostics.push(Diagnostic::error(Location::file(file).at(name), problem));
         };
-        let shape = tensor.shape();
-        if shape.dtype != DType::F32 || shape.rank() != 2 {
-            find(name, format!("expected a float32 matrix, found {shape}"));
-            continue;
+        for (name, tensor) in tensors {
+            let Some(partner) = partner(name) else {
+                find(name, format!("expected {PREFIX}MODULE{A} or {B}, found another name"));
+                continue;
+            };
+            let shape = tensor.shape();
+            if shape.dtype != DType::F32 || shape.rank() != 2 {
+                find(name, format!("expected a float32 matrix, found {shape}"));
+                continue;
+            }
+            let Some(other) = tensors.get(&partner) else {
+                let half = if partner.ends_with(A) { A } else { B };
+                find(name, format!("its other half, {half}, is missing"));
+                continue;
+            };
+            if name.ends_with(B) {
+                continue;
+            }
+            let rank = shape.dims[0];
+            if other.shape().rank() == 2 && other.shape().dims[1] != rank {
+                find(
+                    name,
+                    format!("expected [r, in] beside [out, r], found {shape} beside {}", other.shape()),
+                );
+            } else if config.rank_pattern.0.is_empty() && config.r != rank {
+                find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
+            }
         }
-        let Some(other) = tensors.get(&partner) else {
-            let half = if partner.ends_with(A) { A } else { B };
-            find(name, format!("its other half, {half}, is missing"));
-            continue;
-        };
-        if name.ends_with(B) {
-            continue;
-        }
-        let rank = shape.dims[0];
-        if other.shape().rank() == 2 && other.shape().dims[1] != rank {
-            find(name, format!("expected [r, in] beside [out, r], found {shape} beside {}", other.shape()));
-        } else if config.rank_pattern.0.is_empty() && config.r != rank {
-            find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
-        }
+        diagnostics.grouped(file).into_result(())
     }
-    diagnostics.grouped(&path.display().to_string()).into_result(()).map_err(WeightsError::from)
 }
 
 /// The name of the other half; `None` if `name` is not half of an adapter.

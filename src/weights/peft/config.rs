@@ -36,6 +36,9 @@ pub struct AdapterConfig {
     /// The only layers that have adapters; all of them if absent.
     #[serde(default, deserialize_with = "one_or_many")]
     pub layers_to_transform: Option<Vec<usize>>,
+    /// Names of the lists that those layers are in, as regular expressions; any list if absent.
+    #[serde(default, deserialize_with = "one_name_or_many", skip_serializing_if = "Option::is_none")]
+    pub layers_pattern: Option<Vec<String>>,
     /// Ranks of single modules.
     #[serde(default)]
     pub rank_pattern: Patterns<usize>,
@@ -84,9 +87,6 @@ const CHANGED_BASES: &[&str] = &["pissa", "olora", "corda", "loftq"];
 const CONVERT: &str = "convert it to a plain LoRA with PEFT: `save_pretrained` with \
                        `path_initial_model_for_weight_conversion`";
 
-/// The only list of layers in a Llama.
-const LAYERS: &[&str] = &["layers", "model.layers"];
-
 impl AdapterConfig {
     /// A plain LoRA of a causal language model: scale `lora_alpha / r`, no dropout, no patterns.
     pub fn new(r: usize, lora_alpha: f64, targets: Targets) -> Self {
@@ -101,6 +101,7 @@ impl AdapterConfig {
             target_modules: Some(targets),
             exclude_modules: None,
             layers_to_transform: None,
+            layers_pattern: None,
             rank_pattern: Patterns::default(),
             alpha_pattern: Patterns::default(),
         }
@@ -120,11 +121,14 @@ impl AdapterConfig {
         };
         let broken = |source| WeightsError::Json { path: path.to_owned(), source };
         let fields: BTreeMap<String, Value> = serde_json::from_value(json.clone()).map_err(broken)?;
+        check_layers_pattern(fields.get("layers_pattern"))
+            .map_err(|problem| wrong("layers_pattern", problem))?;
         let config: Self = serde_json::from_value(json).map_err(broken)?;
         let known = config.to_json();
-        config
-            .check_layers_pattern(fields.get("layers_pattern"))
-            .map_err(|problem| wrong("layers_pattern", problem))?;
+        if config.layers_pattern.is_some() && config.layers_to_transform.is_none() {
+            let problem = "expected `layers_to_transform` beside it, found none".to_owned();
+            return Err(wrong("layers_pattern", problem));
+        }
         if let Some(Value::String(start)) = fields.get("init_lora_weights")
             && let lower = start.to_lowercase()
             && CHANGED_BASES.iter().any(|changed| lower.starts_with(changed))
@@ -151,28 +155,17 @@ impl AdapterConfig {
         Ok(config)
     }
 
-    /// What is wrong with `layers_pattern`, which must mean the layers of a Llama. An empty one means any layers.
-    fn check_layers_pattern(&self, value: Option<&Value>) -> Result<(), String> {
-        let patterns: Vec<&str> = match value {
-            None | Some(Value::Null) => return Ok(()),
-            Some(Value::String(pattern)) => vec![pattern],
-            Some(Value::Array(patterns)) => patterns.iter().filter_map(Value::as_str).collect(),
-            Some(other) => return Err(format!("expected a name or a list of names, found {other}")),
-        };
-        if patterns.iter().all(|pattern| pattern.is_empty()) {
-            return Ok(());
-        }
-        if self.layers_to_transform.is_none() {
-            return Err("expected `layers_to_transform` beside it, found none".to_owned());
-        }
-        if patterns.iter().any(|pattern| LAYERS.contains(pattern)) {
-            return Ok(());
-        }
-        Err(format!("expected layers, as a Llama names them, found {}", patterns.join(", ")))
-    }
-
     fn to_json(&self) -> Value {
         json!(self)
+    }
+}
+
+/// What is wrong with the kind of `layers_pattern`.
+fn check_layers_pattern(value: Option<&Value>) -> Result<(), String> {
+    match value {
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(Value::Array(patterns)) if patterns.iter().all(Value::is_string) => Ok(()),
+        Some(other) => Err(format!("expected a name or a list of names, found {other}")),
     }
 }
 
@@ -219,6 +212,24 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<
         OneOrMany::One(layer) => Some(vec![layer]),
         OneOrMany::Many(layers) => Some(layers),
     })
+}
+
+/// A list; an empty one, like an empty name, is none.
+fn one_name_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        None(()),
+        One(String),
+        Many(Vec<String>),
+    }
+    let names = match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::None(()) => return Ok(None),
+        OneOrMany::One(name) if name.is_empty() => return Ok(None),
+        OneOrMany::One(name) => vec![name],
+        OneOrMany::Many(names) => names,
+    };
+    Ok(Some(names).filter(|names| !names.is_empty()))
 }
 
 #[cfg(test)]
@@ -280,13 +291,24 @@ mod tests {
             ("init_lora_weights", json!("mica")),
             ("init_lora_weights", json!("lora_ga")),
             ("init_lora_weights", Value::Null),
-            ("layers_pattern", json!("layers")),
-            ("layers_pattern", json!(["h", "layers"])),
-            ("layers_pattern", json!("model.layers")),
+            ("layers_pattern", json!("")),
             ("layers_pattern", json!([])),
         ] {
             assert_eq!(parse(field, value.clone()).as_ref(), Ok(&plain), "{field}: {value}");
         }
+    }
+
+    #[test]
+    fn the_lists_of_layers_are_a_name_or_several() {
+        let read = |value| parse("layers_pattern", value).unwrap().layers_pattern;
+        assert_eq!(read(json!("layers")), Some(vec!["layers".to_owned()]));
+        assert_eq!(read(json!(["h", "layers"])), Some(vec!["h".to_owned(), "layers".to_owned()]));
+        let mut json = written();
+        json["layers_pattern"] = json!("layers");
+        json["layers_to_transform"] = Value::Null;
+        let error = AdapterConfig::from_json(Path::new("a.json"), json).unwrap_err();
+        let expect = "a.json: `layers_pattern`: expected `layers_to_transform` beside it, found none";
+        assert_eq!(error.to_string(), expect);
     }
 
     #[test]
@@ -309,8 +331,8 @@ mod tests {
             check(variant, json!({"a": 1}), "not supported: {\"a\":1}");
         }
         check("alora_invocation_tokens", json!([1]), "not supported: [1]");
-        check("layers_pattern", json!("h"), "expected layers, as a Llama names them, found h");
         check("layers_pattern", json!(3), "expected a name or a list of names, found 3");
+        check("layers_pattern", json!(["h", 3]), "expected a name or a list of names, found [\"h\",3]");
         check("invented_next_year", json!(0.5), "not supported: 0.5");
         check("peft_type", json!("IA3"), "expected LORA, found IA3");
         check("r", json!(0), "expected a rank of at least 1, found 0");

@@ -3,6 +3,7 @@
 mod adapter;
 
 mod config;
+mod fit;
 mod patterns;
 
 pub use adapter::{Adapter, read_adapter, write_adapter};

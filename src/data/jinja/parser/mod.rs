@@ -12,8 +12,16 @@ use super::{
     meter, tests,
 };
 
+/// A parsed template.
+#[derive(Debug)]
+pub struct Parsed {
+    pub body: Vec<Statement>,
+    /// Whether it has `{% generation %}` blocks.
+    pub has_generation: bool,
+}
+
 /// Parses a template.
-pub fn parse(source: &str) -> Result<Vec<Statement>> {
+pub fn parse(source: &str) -> Result<Parsed> {
     let mut parser = Parser {
         tokens: lexer::tokens(source)?,
         at: 0,
@@ -22,11 +30,12 @@ pub fn parse(source: &str) -> Result<Vec<Statement>> {
         named: Vec::new(),
         required: Vec::new(),
         macros: Vec::new(),
+        has_generation: false,
     };
     let body = parser.body(&[])?;
     parser.required.append(&mut parser.named);
     parser.check_names()?;
-    Ok(body)
+    Ok(Parsed { body, has_generation: parser.has_generation })
 }
 
 /// Whether a name is one of a filter or of a test.
@@ -47,6 +56,7 @@ struct Parser {
     required: Vec<(Named, Arc<str>, usize)>,
     /// What the macros around the current statement read.
     macros: Vec<Specials>,
+    has_generation: bool,
 }
 
 impl Parser {
@@ -218,7 +228,8 @@ impl Parser {
             "filter" => self.filter_block()?,
             "generation" => {
                 self.at += 1;
-                Statement::Scope(self.function(|parser| parser.whole_block("endgeneration"))?)
+                self.has_generation = true;
+                Statement::Generation(self.function(|parser| parser.whole_block("endgeneration"))?)
             }
             "print" => return self.print(statements),
             "break" | "continue" if self.loops > 0 => {

@@ -1,0 +1,184 @@
+//! The tensors of an adapter's file held against those that a model needs.
+
+use std::collections::BTreeSet;
+
+use super::{
+    super::names::{Prefix, describe_missing, find_prefix},
+    Adapter,
+    adapter::PREFIX,
+};
+use crate::base::{Diagnostic, Diagnostics, Location};
+
+const OWN_WEIGHTS: &str =
+    "if they were not trained, save the adapter again with `save_embedding_layers=False`";
+
+impl Adapter {
+    /// Keeps the `expected` tensors, which are named as PEFT names them, and drops the others, as PEFT does. Where all that
+    /// differs is what stands before the names, they are renamed. `file` is where the tensors come from, and `is_base` says
+    /// which names are those of the model's own weights. Returns what was ignored or renamed.
+    ///
+    /// # Errors
+    /// One diagnostic, if no tensor is expected, or some are missing behind another prefix, or there are weights of the model
+    /// itself, which PEFT would put in the place of the model's.
+    pub fn fit_names(
+        &mut self,
+        expected: &BTreeSet<&str>,
+        is_base: impl Fn(&str) -> bool,
+        file: &str,
+    ) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let fail = |diagnostic: Diagnostic| Err(Diagnostics(vec![diagnostic]));
+        let place = || Location::file(file);
+        let mut warnings = Vec::new();
+        if let Some(prefix) = self.find_prefix(expected) {
+            let message = prefix.describe(PREFIX);
+            let renamed = |name: &str| prefix.renamed.get(name).map(|new| format!("{PREFIX}{new}"));
+            let tensors = std::mem::take(&mut self.tensors).into_iter();
+            self.tensors = tensors.map(|(name, tensor)| (renamed(&name).unwrap_or(name), tensor)).collect();
+            let missing: Vec<&str> =
+                expected.iter().copied().filter(|name| !self.tensors.contains_key(*name)).collect();
+            if let Some(missing) = describe_missing(&missing) {
+                let message = format!("{message}, and without regard to it {missing}");
+                return fail(Diagnostic::error(place(), message));
+            }
+            warnings
+                .push(Diagnostic::error(place(), format!("{message}; they are read without regard to it")));
+        }
+        let unexpected: Vec<String> =
+            self.tensors.keys().filter(|name| !expected.contains(name.as_str())).cloned().collect();
+        let wanted = expected.first().copied().unwrap_or_default();
+        if unexpected.len() == self.tensors.len() {
+            let found = unexpected.first().map_or("none".to_owned(), |name| format!("`{name}`"));
+            let message = format!(
+                "no tensor belongs to an adapted module of this model: expected names such as `{wanted}`, found {found}"
+            );
+            return fail(Diagnostic::error(place(), message));
+        }
+        if let Some(own) = unexpected.iter().find(|name| name.strip_prefix(PREFIX).is_some_and(&is_base)) {
+            let message = "not supported: a weight of the model itself, which the adapter would replace";
+            return fail(Diagnostic::error(place().at(own), message).with_hint(OWN_WEIGHTS));
+        }
+        unexpected.iter().for_each(|name| drop(self.tensors.remove(name)));
+        if let Some(first) = unexpected.first() {
+            let which = match unexpected.len() {
+                1 => "1 tensor belongs to no adapted module of this model and is ignored".to_owned(),
+                count => format!("{count} tensors belong to no adapted module of this model and are ignored"),
+            };
+            warnings
+                .push(Diagnostic::error(place(), format!("{which}: `{first}`{}", dots(unexpected.len()))));
+        }
+        Ok(warnings)
+    }
+
+    /// How the names become the expected ones without [`PREFIX`].
+    fn find_prefix(&self, expected: &BTreeSet<&str>) -> Option<Prefix> {
+        let names = self.tensors.keys().map(String::as_str);
+        if names.clone().any(|name| expected.contains(name)) {
+            return None;
+        }
+        let bare: BTreeSet<&str> = expected.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+        if names.clone().any(|name| bare.contains(name)) {
+            let whole = |name: &str| (name.to_owned(), name.to_owned());
+            let renamed = names.filter(|name| bare.contains(name)).map(whole).collect();
+            return Some(Prefix { found: String::new(), expected: String::new(), renamed });
+        }
+        find_prefix(names, &bare)
+    }
+}
+
+fn dots(count: usize) -> &'static str {
+    if count > 1 { ", ..." } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{AdapterConfig, Targets},
+        *,
+    };
+    use crate::base::Literal;
+
+    const EXPECTED: [&str; 2] = [
+        "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+        "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
+    ];
+
+    fn fit(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, String> {
+        let config = AdapterConfig::new(1, 1.0, Targets::Names(vec![]));
+        let tensors = names.into_iter().map(|name| (name, Literal::f32s([1, 1], &[0.0]))).collect();
+        let mut adapter = Adapter { config, tensors };
+        let is_base = |name: &str| name == "lm_head.weight";
+        let warnings =
+            adapter.fit_names(&EXPECTED.into(), is_base, "f").map_err(|error| error.to_string())?;
+        assert!(adapter.tensors.keys().eq(EXPECTED.iter()), "{:?}", adapter.tensors.keys());
+        Ok(warnings.iter().map(ToString::to_string).collect())
+    }
+
+    fn with(others: &[&str]) -> Result<Vec<String>, String> {
+        fit(EXPECTED.iter().chain(others).map(|&name| name.to_owned()))
+    }
+
+    #[test]
+    fn tensors_of_other_modules_are_ignored_in_one_line() {
+        assert_eq!(with(&[]), Ok(vec![]));
+        let one = "f: 1 tensor belongs to no adapted module of this model and is ignored: `x`";
+        assert_eq!(with(&["x"]), Ok(vec![one.to_owned()]));
+        let (a, b) = ("base_model.model.visual.q.lora_A.weight", "base_model.model.visual.q.lora_B.weight");
+        let two =
+            format!("f: 2 tensors belong to no adapted module of this model and are ignored: `{a}`, ...");
+        assert_eq!(with(&[a, b]), Ok(vec![two]));
+    }
+
+    #[test]
+    fn the_models_own_weights_are_refused() {
+        let expect = "f: `base_model.model.lm_head.weight`: not supported: a weight of the model itself, which the \
+                      adapter would replace\n  hint: if they were not trained, save the adapter again with \
+                      `save_embedding_layers=False`";
+        assert_eq!(with(&["base_model.model.lm_head.weight"]), Err(expect.to_owned()));
+    }
+
+    #[test]
+    fn a_foreign_prefix_is_left_out_in_one_line() {
+        let check = |instead: &str, found: &str, wanted: &str| {
+            let names = EXPECTED.map(|name| name.replace("base_model.model.model.", instead));
+            let message = match found {
+                "" => format!("the tensor names lack the prefix `{wanted}`"),
+                found => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
+            };
+            let expect = format!("f: {message}; they are read without regard to it");
+            assert_eq!(fit(names), Ok(vec![expect]));
+        };
+        for wrapper in [
+            "_orig_mod.base_model.model.",
+            "module.base_model.model.",
+            "base_model.model.base_model.model.",
+            "base_model.model.language_model.",
+            "base_model.model._orig_mod.",
+            "language_model.",
+        ] {
+            check(&format!("{wrapper}model."), wrapper, PREFIX);
+        }
+        let inner = format!("{PREFIX}model.");
+        check("base_model.model.model.language_model.", "base_model.model.model.language_model.", &inner);
+        check("model.", "", PREFIX);
+        check("layers_of.", "layers_of.", &inner);
+        check("", "", &inner);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_one_line() {
+        let expect = format!(
+            "f: the tensor names have the prefix `module.base_model.model.`, expected `base_model.model.`, and without \
+             regard to it `{}` is missing",
+            EXPECTED[1]
+        );
+        assert_eq!(fit([format!("module.{}", EXPECTED[0])]), Err(expect));
+        let none = |found: &str| {
+            let expected = EXPECTED[0];
+            Err(format!(
+                "f: no tensor belongs to an adapted module of this model: expected names such as `{expected}`, found {found}"
+            ))
+        };
+        assert_eq!(fit(["visual.q".to_owned()]), none("`visual.q`"));
+        assert_eq!(fit([]), none("none"));
+    }
+}
