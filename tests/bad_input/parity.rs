@@ -33,9 +33,8 @@ fn an_adapter_of_another_model() {
           expected the sizes [32, 8], found [64, 8]"
         ]
     );
-    let beyond = "error: adapter/adapter_model.safetensors: `base_model.model.model.layers.2.mlp.down_proj.lora_A.weight`: \
-                  belongs to no adapted module of this model";
-    assert!(err.lines().any(|line| line == beyond), "{err}");
+    // The adapter's third layer alone would be a warning, as in PEFT.
+    assert!(!err.contains("layers.2."), "{err}");
 }
 
 #[test]
