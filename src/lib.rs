@@ -80,6 +80,8 @@ pub mod runtime;
 
 pub mod train;
 
+pub mod app;
+
 pub mod cli;
 
 #[doc(hidden)]

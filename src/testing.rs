@@ -65,7 +65,7 @@ pub fn installed_package(key: &str) -> Option<PathBuf> {
     let store = store();
     let path = store.installed(package);
     if path.is_none() {
-        assert!(!is_required(key), "{key} is required here: run `hloom plugin install {key}`");
+        assert!(!is_required(key), "{key} is required here: install the package {key}");
         skipped(&format!("{key}: not in the store {}", store.root().display()));
     }
     path

@@ -7,12 +7,12 @@ use hloom::{
     mesh,
     model::nn::Attention,
     runtime::{Devices, Engine},
-    step::{Remat, StepOptions, Workload},
+    step::{Remat, StepOptions},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
     train::{
         Model, TrainError,
-        parity::{Case, Comparison, compare},
+        parity::{Case, CaseFiles, ParityReport, ParitySetup},
     },
 };
 
@@ -41,7 +41,8 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
-    let case = Case { adapter: &folder, expected: &expected };
+    let case = Case::open(&model, CaseFiles { adapter: &folder, expected: &expected });
+    let case = case.unwrap_or_else(|error| panic!("{error}"));
     let written = tempfile::NamedTempFile::new().unwrap();
     let loaded = mesh.map(|text| {
         std::fs::write(written.path(), text).unwrap();
@@ -49,9 +50,10 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
     });
     let devices = Devices::new(None, loaded).unwrap();
     let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
-    let options = |_: Workload<'_>| Ok(options);
-    let found = compare(&model, case, engine, &devices, DType::F32, options, &TemplateLibrary::embedded());
-    let Comparison { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
+    let templates = TemplateLibrary::embedded();
+    let setup = ParitySetup { devices: &devices, dtype: DType::F32, options, templates: &templates };
+    let found = case.compare(setup, engine);
+    let ParityReport { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();
     assert!(rows.len() > 20 && failed.is_empty(), "{failed:#?}");
     assert!(warnings.is_empty(), "{warnings:#?}");

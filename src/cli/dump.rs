@@ -5,15 +5,17 @@ use serde_json::json;
 
 use super::{
     Answer, Env, Failure, STDOUT, Stream,
-    compute_type::ComputeType,
-    plan,
-    resources::templates,
-    settings::StepOptionArgs,
-    workload::{TargetArg, WorkloadArgs, load_mesh},
-    write_json, wrong,
+    device_args::{ModelArgs, TargetArg},
+    invalid, write_json,
 };
 use crate::{
-    base::output,
+    app::{
+        AppError, ComputeType,
+        resolve::{self, load_mesh},
+        resources::templates,
+        settings::StepOptionArgs,
+    },
+    base::{Setting, output},
     hlo::{Verified, proto, text},
     mesh::Loaded,
     step::{self, StepSpec},
@@ -24,7 +26,7 @@ use crate::{
 #[derive(clap::Args, Debug)]
 pub struct Dump {
     #[command(flatten)]
-    workload: WorkloadArgs,
+    model: ModelArgs,
     #[command(flatten)]
     options: StepOptionArgs,
     #[command(flatten)]
@@ -70,7 +72,7 @@ enum Program {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Stage {
-    /// As woven
+    /// As built
     Graph,
     /// With the shardings of a mesh
     Sharded,
@@ -91,8 +93,10 @@ impl Dump {
             (None, Some(_)) => Stage::Sharded,
             (None, None) => Stage::Graph,
             (Some(Stage::Sharded), None) => {
-                let problem = "expected --mesh with `sharded`, found none".into();
-                return Err(wrong("--stage", problem, "for example --mesh mesh-configs/fsdp8.toml"));
+                let problem = format!("expected {} with `sharded`, found none", Setting::Mesh);
+                return Err(
+                    invalid(Setting::Stage, problem, "for example `--mesh mesh-configs/fsdp8.toml`").into()
+                );
             }
             (Some(stage), _) => stage,
         };
@@ -137,14 +141,14 @@ impl Dump {
     }
 
     fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
-        let Self { workload, options, target, mesh, program, templates: folder, .. } = self;
+        let Self { model, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let parts = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
-        let workload = workload.resolve(parts, &target.platforms())?;
-        workload.write_warnings(err)?;
+        let batch_shards = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
+        let workload = model.resolve(batch_shards, &target.platforms())?;
+        workload.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))?;
         let compute_type = workload.compute_type;
-        let options = plan::options(&options.into(), workload.shape, parts)?;
-        let workload = workload.borrow();
+        let options = resolve::options(&options.into(), workload.shape, batch_shards)?;
+        let workload = workload.as_workload();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());
             loaded.plan(&step::tensors(workload), devices)
@@ -170,17 +174,17 @@ impl From<Program> for step::StepKind {
 }
 
 /// Bytes of a proto belong neither on a terminal nor into JSON.
-fn check_proto_sink(kind: Stream, json: bool) -> Result<(), Failure> {
+fn check_proto_sink(kind: Stream, json: bool) -> Result<(), AppError> {
     let sink = match kind {
         _ if json => "a JSON object",
         Stream::Terminal => "a terminal",
         Stream::Pipe => return Ok(()),
     };
     let problem = format!("a proto is binary, and would go into {sink}");
-    Err(wrong("--format", problem, "give a file with --out"))
+    Err(invalid(Setting::Format, problem, "write to a file with --out"))
 }
 
-/// The word for a value on the command line.
+/// The name of a value on the command line.
 fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -192,13 +196,10 @@ mod tests {
     #[test]
     fn a_proto_needs_a_place_for_bytes() {
         let check = |kind, json, expect: &str| {
-            let Err(Failure::Train(error)) = check_proto_sink(kind, json) else {
-                panic!("expected an error")
-            };
-            assert_eq!(error.to_string(), expect);
+            assert_eq!(check_proto_sink(kind, json).unwrap_err().to_string(), expect);
         };
-        check(Stream::Terminal, false, "--format: a proto is binary, and would go into a terminal");
-        check(Stream::Pipe, true, "--format: a proto is binary, and would go into a JSON object");
+        check(Stream::Terminal, false, "setting `format`: a proto is binary, and would go into a terminal");
+        check(Stream::Pipe, true, "setting `format`: a proto is binary, and would go into a JSON object");
         assert!(check_proto_sink(Stream::Pipe, false).is_ok());
     }
 }

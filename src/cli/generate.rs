@@ -2,16 +2,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{
-    Answer, Env, Failure, Output,
-    compute_type::ComputeType,
-    progress::Reporter,
-    resources::{DeviceArgs, NamedModel},
-    value_parsers::Parsed,
-    write_json, wrong,
-};
+use super::{Answer, Env, Failure, Output, device_args::RunArgs, invalid, progress::Reporter, write_json};
 use crate::{
-    base::DType,
+    app::{AppError, ComputeType, Parsed, Status, resources::NamedModel},
+    base::{DType, Setting},
     data::{DataError, Ending, Message, Role, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
@@ -52,7 +46,7 @@ pub struct Generate {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Parsed<DType>>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: RunArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -74,7 +68,7 @@ impl Generate {
             return Err(DataError::BeyondModel { file, vocab: config.vocab_size, id }.into());
         }
         let seq = length(prompt.len(), max_new_tokens, seq, config.max_position_embeddings)?;
-        generate::check_room(prompt.len(), seq, "--prompt")?;
+        generate::check_room(prompt.len(), seq, Setting::Prompt)?;
         let (plan, factors) = match &adapter {
             Some(folder) => {
                 let opened = open_adapter(read_adapter(folder)?, config, &folder.display().to_string())?;
@@ -107,7 +101,7 @@ impl Generate {
         reporter.phase("writing");
         let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &tokenizer)?;
         trainer.take_warnings().iter().for_each(|warning| reporter.warning(warning));
-        reporter.rest();
+        reporter.done();
 
         let text = tokenizer.decode(&ids, SpecialTokens::Skip)?;
         if output.json {
@@ -142,19 +136,23 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
 }
 
 /// Tokens that the program must have room for.
-fn length(prompt: usize, new: usize, given: Option<usize>, most: usize) -> Result<usize, Failure> {
+fn length(prompt: usize, new: usize, given: Option<usize>, max: usize) -> Result<usize, AppError> {
     if let Some(seq) = given {
         return match i32::try_from(seq) {
             Ok(2..) => Ok(seq),
-            _ => Err(wrong("--seq", format!("expected 2 to {}, found: {seq}", i32::MAX), "leave it out")),
+            _ => Err(invalid(
+                Setting::Seq,
+                format!("expected 2 to {}, found: {seq}", i32::MAX),
+                "leave it out",
+            )),
         };
     }
     let needed = prompt.saturating_add(new);
-    if needed > most {
+    if needed > max {
         let problem =
-            format!("expected at most {} after this prompt, found: {new}", most.saturating_sub(prompt));
-        let hint = format!("the model was made for {most} tokens; --seq gives room for more");
-        return Err(wrong("--max-new-tokens", problem, &hint));
+            format!("expected at most {} after this prompt, found: {new}", max.saturating_sub(prompt));
+        let hint = format!("the model supports {max} tokens; {} allows more", Setting::Seq);
+        return Err(invalid(Setting::MaxNewTokens, problem, &hint));
     }
     Ok(needed.max(1).next_multiple_of(LENGTH_STEP))
 }
@@ -171,12 +169,13 @@ mod tests {
         check(10, 64, None, 128);
         check(64, 64, None, 128);
         check(10, 64, Some(32), 32);
-        let Err(Failure::Train(error)) = length(48, usize::MAX, None, 2048) else {
-            panic!("expected an error")
-        };
+        let error = length(48, usize::MAX, None, 2048).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("--max-new-tokens: expected at most 2000 after this prompt, found: {}", usize::MAX)
+            format!(
+                "setting `max-new-tokens`: expected at most 2000 after this prompt, found: {}",
+                usize::MAX
+            )
         );
     }
 }

@@ -7,8 +7,7 @@ use std::{
 
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
-use super::value_parsers::Parsed;
-use crate::targets::Target;
+use crate::{app::Parsed, targets::Target};
 
 /// The user's home folder, which `~` stands for.
 #[derive(Clone, Debug)]

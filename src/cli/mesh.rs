@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Env, Failure,
-    compute_type::ComputeType,
-    render,
-    workload::{TargetArg, WorkloadArgs, load_mesh},
-    write_json, wrong,
+    device_args::{ModelArgs, TargetArg},
+    invalid, render, write_json,
 };
 use crate::{
-    base::Diagnostic,
+    app::{ComputeType, resolve::load_mesh},
+    base::{Diagnostic, Setting},
     mesh::{self, Plan, Replicated, Report, TensorSharding, short},
     step,
 };
@@ -24,7 +23,7 @@ struct MeshArgs {
     #[arg(value_name = "MESH")]
     mesh: PathBuf,
     #[command(flatten)]
-    workload: WorkloadArgs,
+    model: ModelArgs,
     #[command(flatten)]
     target: TargetArg,
     /// One JSON object on standard output
@@ -53,9 +52,9 @@ impl MeshArgs {
     fn report(self, err: &mut dyn Write) -> Result<(Report, ComputeType), Failure> {
         let loaded = load_mesh(&self.mesh)?;
         let batch_shards = self.target.batch_shards(&loaded);
-        let workload = self.workload.resolve(batch_shards, &self.target.platforms())?;
-        workload.write_warnings(err)?;
-        let report = mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices());
+        let workload = self.model.resolve(batch_shards, &self.target.platforms())?;
+        workload.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))?;
+        let report = mesh::check(&loaded, &step::tensors(workload.as_workload()), self.target.devices());
         Ok((report, workload.compute_type))
     }
 }
@@ -86,7 +85,7 @@ impl Explain {
         let found = report.plan.as_ref().map(|plan| mesh::find(plan, &param)).unwrap_or_default();
         if found.is_empty() && report.plan.is_some() {
             let hint = "'*' shows every tensor; the layers are stacked, so write `*` for the layer";
-            return Err(wrong("PARAM", format!("matches no tensor: {param}"), hint));
+            return Err(invalid(Setting::Param, format!("matches no tensor: {param}"), hint).into());
         }
         if json {
             let tensors: Vec<Value> = found.iter().map(|assigned| tensor_json(assigned)).collect();

@@ -3,19 +3,18 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output, plan,
-    progress::Reporter,
-    render,
-    resources::{DeviceArgs, NamedModel},
-    settings::{Settings, StepOptionArgs},
-    value_parsers::Parsed,
-    write_json, wrong,
+    Answer, Env, Failure, Output, device_args::RunArgs, invalid, progress::Reporter, render, write_json,
 };
 use crate::{
-    base::DType,
+    app::{
+        Parsed, Status,
+        resolve::{self, BatchShape},
+        resources::NamedModel,
+        settings::{Settings, StepOptionArgs},
+    },
+    base::{DType, Setting},
     runtime::Engine,
-    step::Workload,
-    train::parity::{self, Case, Comparison, Row},
+    train::parity::{Case, CaseFiles, ParityReport, ParityRow, ParitySetup},
 };
 
 /// Compare logits, losses, gradients and training with golden values.
@@ -38,7 +37,7 @@ pub struct Parity {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Parsed<DType>>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: RunArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -51,7 +50,9 @@ impl Parity {
         let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
         let Some(adapter) = adapter else {
             let problem = format!("expected an adapter, found none in: {model}");
-            return Err(wrong("--adapter", problem, "give the folder of the adapter with --adapter"));
+            return Err(
+                invalid(Setting::Adapter, problem, "set the folder of the adapter with --adapter").into()
+            );
         };
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
@@ -62,18 +63,21 @@ impl Parity {
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
 
         reporter.phase("comparing");
-        let dtype = dtype.map_or(DType::F32, |word| word.0);
-        let case = Case { adapter: &adapter, expected: &expected };
-        let options = |Workload { batch, seq, .. }: Workload<'_>| {
-            plan::options(&settings, plan::Shape { batch, seq }, devices.batch_shards())
+        let case = Case::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
+        let batch_shards = devices.batch_shards();
+        let [batch, seq] = case.batch_size(batch_shards);
+        let setup = ParitySetup {
+            devices: &devices,
+            dtype: dtype.map_or(DType::F32, |dtype| dtype.0),
+            options: resolve::options(&settings, BatchShape { batch, seq }, batch_shards)?,
+            templates: &templates,
         };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
-        let Comparison { mut rows, warnings } =
-            parity::compare(&model, case, engine, &devices, dtype, options, &templates)?;
+        let ParityReport { mut rows, warnings } = case.compare(setup, engine)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
-        reporter.rest();
+        reporter.done();
 
-        let passed = rows.iter().all(Row::passed);
+        let passed = rows.iter().all(ParityRow::passed);
         if output.json {
             write_json(&mut *env.out, &json!({ "passed": passed, "tensors": rows }))?;
         } else {
@@ -85,19 +89,19 @@ impl Parity {
 }
 
 /// How much of its limit an error takes; not a number is worst.
-fn badness(row: &Row) -> f64 {
+fn badness(row: &ParityRow) -> f64 {
     if row.error.is_nan() { f64::INFINITY } else { row.error / row.limit }
 }
 
 /// The rows in their order, and how many of them passed.
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ParityRow]) -> String {
     // What every adapter tensor's name begins with would only make the lines too long for a terminal.
-    let short = |row: &Row| row.name.replace("base_model.model.model.", "");
+    let short = |row: &ParityRow| row.name.replace("base_model.model.model.", "");
     let width = rows.iter().map(|row| short(row).len()).max().unwrap_or(0);
     let mut text = String::new();
     text.push_str(&format!("{:<width$}  {:>9}  {:>9}\n", "", "error", "limit"));
     for row in rows {
-        let (name, Row { name: _, error, limit }) = (short(row), row);
+        let (name, ParityRow { name: _, error, limit }) = (short(row), row);
         let verdict = if row.passed() { "ok" } else { "FAILED" };
         text.push_str(&format!("{name:<width$}  {error:>9.2e}  {limit:>9.2e}  {verdict}\n"));
     }
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_worst_come_last_and_nan_is_worst() {
-        let row = |name: &str, error, limit| Row { name: name.into(), error, limit };
+        let row = |name: &str, error, limit| ParityRow { name: name.into(), error, limit };
         let mut rows = vec![row("nan", f64::NAN, 1.0), row("bad", 2.0, 1.0), row("good", 1e-7, 1e-4)];
         rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
         let expect = concat!(

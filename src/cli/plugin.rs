@@ -2,20 +2,17 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{
-    Answer, Env, Failure, Output,
-    progress::Reporter,
-    render,
-    resources::{Resources, known_package},
-    start::Starter,
-    write_json, wrong,
-};
+use super::{Answer, Env, Failure, Output, invalid, progress::Reporter, render, worker, write_json};
 use crate::{
+    app::{
+        AppError,
+        resources::{Resources, known_package},
+    },
+    base::Setting,
     pjrt::{NamedValue, PjrtError},
     runtime::compile_worker::{Description, StartError},
     store::{Network, PACKAGES, Package, Store},
     targets::{DeviceSpec, devices},
-    train::TrainError,
 };
 
 /// The store of plugins.
@@ -113,11 +110,11 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
     // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
-    let (version, attributes, lacks) = match Starter::new(env, timeout)?.describe(&path) {
+    let (version, attributes, lacks) = match worker::starter(env, timeout)?.describe(&path) {
         Ok(Description { api_version: (major, minor), attributes }) => {
             (Some(format!("{major}.{minor}")), attributes, None)
         }
-        Err(TrainError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {
+        Err(AppError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {
             (None, Default::default(), Some(error.to_string()))
         }
         Err(error) => return Err(error.into()),
@@ -188,7 +185,7 @@ fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), F
     let present = Resources::new(&env.store, Network::Offline).present(package)?;
     let Some(path) = present else {
         let hint = format!("`hloom plugin install {named}` gets it");
-        return Err(wrong("plugin", format!("package is not installed: {named}"), &hint));
+        return Err(invalid(Setting::Plugin, format!("package is not installed: {named}"), &hint).into());
     };
     Ok((path, package.key.split('-').next()))
 }

@@ -10,6 +10,7 @@ use super::{
     render,
 };
 use crate::{
+    app::Status,
     data::DatasetReport,
     step::Packing,
     train::{
@@ -47,42 +48,10 @@ impl<'a> Reporter<'a> {
         Self { err, screen, bar: ProgressBar::hidden(), now: String::new() }
     }
 
-    /// A line that stays.
-    pub fn line(&mut self, text: &str) {
-        if self.screen != Screen::Silent {
-            // Progress that nobody can read is no reason to stop.
-            let _ = self.bar.suspend(|| writeln!(self.err, "{text}"));
-        }
-    }
-
-    /// Bytes of a package that have come.
-    pub fn fetched(&mut self, what: &str, done: u64, total: Option<u64>) {
-        let size = total.map(|total| format!(" ({})", render::bytes(total))).unwrap_or_default();
-        self.begin(what, total, &size);
-        self.bar.set_position(done);
-    }
-
-    /// Something that takes a while, of which no more is known.
-    pub fn phase(&mut self, what: &str) {
-        self.begin(what, None, "");
-    }
-
-    /// A warning, which is no progress: it is told also where that is not.
-    pub fn warning(&mut self, text: &str) {
-        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {text}"));
-    }
-
-    /// Bytes of weights have gone to the device.
+    /// Bytes of weights were copied to devices, of `total`.
     pub fn loaded(&mut self, bytes: usize, total: u64) {
         self.begin("loading weights", Some(total), "");
         self.bar.inc(bytes as u64);
-    }
-
-    /// Nothing is under way.
-    pub fn rest(&mut self) {
-        self.bar.finish_and_clear();
-        self.bar = ProgressBar::hidden();
-        self.now.clear();
     }
 
     /// Shows `what`, unless it is shown already: a bar of `total` bytes, or a spinner until they are known.
@@ -95,7 +64,7 @@ impl<'a> Reporter<'a> {
             Screen::Lines => self.line(&format!("{what}{more}")),
             Screen::Bars if shown && complete => {}
             Screen::Bars => {
-                self.rest();
+                self.done();
                 self.bar = match total {
                     Some(total) => {
                         bar(total, "{msg} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {eta} left")
@@ -120,7 +89,7 @@ impl<'a> Reporter<'a> {
             }
             Screen::Bars => {
                 if self.now != "training" {
-                    self.rest();
+                    self.done();
                     self.bar = bar(steps as u64, "{wide_bar} {msg}");
                 }
                 self.bar.set_message(text);
@@ -128,6 +97,35 @@ impl<'a> Reporter<'a> {
             }
         }
         self.now = "training".to_owned();
+    }
+}
+
+impl Status for Reporter<'_> {
+    fn line(&mut self, text: &str) {
+        if self.screen != Screen::Silent {
+            // Progress that cannot be shown is no reason to stop.
+            let _ = self.bar.suspend(|| writeln!(self.err, "{text}"));
+        }
+    }
+
+    fn warning(&mut self, text: &str) {
+        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {text}"));
+    }
+
+    fn phase(&mut self, name: &str) {
+        self.begin(name, None, "");
+    }
+
+    fn fetched(&mut self, name: &str, bytes: u64, total: Option<u64>) {
+        let size = total.map(|total| format!(" ({})", render::bytes(total))).unwrap_or_default();
+        self.begin(name, total, &size);
+        self.bar.set_position(bytes);
+    }
+
+    fn done(&mut self) {
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::hidden();
+        self.now.clear();
     }
 }
 
@@ -281,7 +279,7 @@ fn held(device_bytes: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{plan, settings::Settings};
+    use crate::app::{resolve, settings::Settings};
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
         check_with(Settings::default(), output, events, expect)
@@ -295,9 +293,9 @@ mod tests {
     ) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..settings };
         let folder = tempfile::tempdir().unwrap();
-        let requested = plan::run_settings(&settings, 1, folder.path()).unwrap();
+        let requested = resolve::run_settings(&settings, 1, folder.path()).unwrap();
         let config = RunConfig {
-            schedule: plan::schedule(&settings, 100).unwrap(),
+            schedule: resolve::schedule(&settings, 100).unwrap(),
             settings: requested,
             dtype: crate::base::DType::F32,
             base_model: None,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use clap::Args;
 use serde::Deserialize;
 use toml::{
@@ -9,10 +10,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Home, home::PathLike, settings::Settings};
+use super::{Home, home::PathLike};
 use crate::{
+    app::{AppError, settings::Settings},
     base::{Diagnostic, Diagnostics, LineIndex, Location, nearest, read_text},
-    train::TrainError,
 };
 
 /// Keys that are no flags.
@@ -22,12 +23,9 @@ const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 ///
 /// # Errors
 /// If it cannot be read, is not TOML, or says what is no setting; with the line.
-pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
-    let text = read_text(path, "settings in TOML").map_err(|source| TrainError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+pub fn read(path: &Path, home: &Home) -> Result<Settings, AppError> {
+    let text =
+        read_text(path, "settings in TOML").with_context(|| format!("cannot read: {}", path.display()))?;
     Ok(parse(&text, &path.display().to_string(), home)?)
 }
 
@@ -36,7 +34,7 @@ pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
 /// # Errors
 /// As [`read`].
 #[cfg(fuzzing)]
-pub fn check_run_file(path: &Path) -> Result<(), TrainError> {
+pub fn check_run_file(path: &Path) -> Result<(), AppError> {
     read(path, &Home(None)).map(drop)
 }
 
@@ -89,7 +87,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     })
 }
 
-/// A message with the words of users in location of Rust's names for numbers.
+/// A message with the words of users in place of Rust's names for numbers.
 fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 4] =
         [("usize", "a whole number"), ("u64", "a whole number"), ("f32", "a number"), ("f64", "a number")];
@@ -115,7 +113,7 @@ fn known() -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{
-        cli::{settings::Ordered, value_parsers::Parsed},
+        app::{Parsed, settings::Ordered},
         model::Targets,
     };
 

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::{Axis, Code, MeshConfig, Size};
-use crate::base::{Diagnostic, Diagnostics};
+use crate::base::{Diagnostic, Diagnostics, Setting};
 
 /// Devices in a grid with named axes, in row-major order: the last axis is the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,8 @@ impl Mesh {
             }
             ([axis], None) => {
                 let message = "\"rest\" is unknown without the number of devices";
-                let hint = "give a target, such as --target cpu:8, or a number";
+                let hint =
+                    format!("set a target, such as {}, or write a number", Setting::Target.with("cpu:8"));
                 problems.push(Code::RestUnknown.error(axis.location.clone(), message).with_hint(hint));
                 return None;
             }

@@ -215,7 +215,7 @@ unsafe fn shape_of(table: Table, buffer: *mut sys::Buffer) -> Result<ArrayShape,
         let number = table.call(sys::BufferElementTypeArgs { buffer, ..CStruct::new() })?.type_;
         let dtype = from_number(number).ok_or_else(|| PjrtError::Malformed {
             call: sys::BufferElementTypeArgs::CALL,
-            what: format!("an element type that hloom does not know: {number}"),
+            what: format!("unknown element type: {number}"),
         })?;
         let args = table.call(sys::BufferDimensionsArgs { buffer, ..CStruct::new() })?;
         let dims = slice(args.dims, args.num_dims).iter().map(|&dim| {

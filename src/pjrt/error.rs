@@ -1,7 +1,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use super::sys::MIN_MINOR;
-use crate::base::ArrayShape;
+use crate::base::{ArrayShape, command};
 
 /// What can go wrong between hloom and a plugin.
 #[derive(Debug, thiserror::Error)]
@@ -222,7 +222,7 @@ impl PjrtError {
             | Self::NullTable { .. }
             | Self::ShortTable { .. }
             | Self::Version { .. } => {
-                Some("`hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works".into())
+                Some(format!("{} (or cuda, rocm, tpu) fetches a plugin that works", command("plugin install cpu", &[])))
             }
             Self::Load { .. } => {
                 Some("the plugin was probably built for another system: use a build for this one".into())
@@ -235,9 +235,10 @@ impl PjrtError {
                  or another build of the plugin"
                     .into(),
             ),
-            Self::NoRocm { .. } => Some(
-                "install ROCm 7, or set LD_LIBRARY_PATH to where it lies; `hloom compile` for AMD GPUs needs none".into(),
-            ),
+            Self::NoRocm { .. } => Some(format!(
+                "install ROCm 7, or set LD_LIBRARY_PATH to its folder; {} for AMD GPUs needs none",
+                command("compile", &[])
+            )),
             Self::MissingCall { .. } => Some("use a newer plugin".into()),
             Self::Failed { code: ErrorCode::ResourceExhausted, .. } => Some(
                 "it does not fit in the device's memory: use more devices, a smaller batch or shorter \
@@ -272,11 +273,11 @@ impl PjrtError {
                  gcc or clang, or ROCm itself"
                     .into(),
             ),
-            Self::CudaToolkit { .. } => Some(
-                "`hloom plugin install cuda` brings it along; for a plugin from elsewhere, name the toolkit's folder \
-                 with the flag xla_gpu_cuda_data_dir"
-                    .into(),
-            ),
+            Self::CudaToolkit { .. } => Some(format!(
+                "{} fetches it too; for another plugin, set the compile option xla_gpu_cuda_data_dir to the toolkit's \
+                 folder",
+                command("plugin install cuda", &[])
+            )),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }

@@ -430,7 +430,7 @@ fn files_that_are_no_plugin_are_refused() {
     let libc = maps.split_whitespace().find(|word| word.contains("/libc.so")).unwrap();
     let error = load(Path::new(libc));
     assert!(error.to_string().starts_with("not a PJRT plugin, it exports no `GetPjrtApi`: /"), "{error}");
-    assert!(error.hint().unwrap().contains("hloom plugin install"));
+    assert!(error.hint().unwrap().contains("command `plugin install "));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use crate::{
-    base::Diagnostics,
+    base::{Diagnostics, Setting},
     mesh::{Loaded, Plan},
     step::{Workload, tensors},
     targets::{Target, TargetError},
@@ -29,13 +29,16 @@ impl DevicesError {
         match self {
             Self::Target(error) => error.hint(),
             Self::NoMesh(target) => {
-                let mesh = "give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices";
+                let mesh = format!(
+                    "set one with {}, such as mesh-configs/fsdp8.toml for eight devices",
+                    Setting::Mesh
+                );
                 let text = target.to_string();
                 Some(match text.rsplit_once(':') {
                     Some((one, _)) if one.parse::<Target>().is_ok() => {
-                        format!("{mesh}, or `--target {one}`")
+                        format!("{mesh}, or {}", Setting::Target.with(one))
                     }
-                    _ => mesh.to_owned(),
+                    _ => mesh,
                 })
             }
         }

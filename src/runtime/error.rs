@@ -1,4 +1,10 @@
-use crate::{base::ArrayShape, pjrt::PjrtError, step::Role, targets::Platform, weights::WeightsError};
+use crate::{
+    base::{ArrayShape, Setting},
+    pjrt::PjrtError,
+    step::Role,
+    targets::Platform,
+    weights::WeightsError,
+};
 
 /// What can go wrong on a device, or on the way to it.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +87,7 @@ impl RuntimeError {
                 "a run that failed takes its donated state with it: start again from the last checkpoint"
                     .into(),
             ),
-            Self::Devices { .. } => Some("give another --target, or check the driver".into()),
+            Self::Devices { .. } => Some(format!("set another {}, or check the driver", Setting::Target)),
             Self::Results { .. }
             | Self::DeviceOrder { .. }
             | Self::Shape { .. }

@@ -93,18 +93,18 @@ impl StoreError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Offline { .. } => "leave out `--offline` once, where there is a network",
+            Self::Offline { .. } => "leave out setting `offline` once, where there is a network",
             Self::NoPython { .. } => "install Python 3 with pip, so that `python3` is found in PATH",
             Self::NoPip { .. } => "install pip: `python3 -m ensurepip`, or your system's package python3-pip",
             Self::NoNetwork { .. } => {
                 "check the network, and pip's index, proxy and certificates: `python3 -m pip config list`"
             }
             Self::Pip { .. } => {
-                "check the network and pip's index; the packages are built for Linux on x86-64, elsewhere give a \
-                 plugin as a file, with `--plugin`"
+                "check the network and pip's index; the packages are built for Linux on x86-64, elsewhere set \
+                 setting `plugin` to a plugin file"
             }
             Self::Hash { .. } => {
-                "nothing was installed, since this is not the file that hloom pins; try again, or see which \
+                "nothing was installed, since this is not the pinned file; try again, or see which \
                  index pip uses: `python3 -m pip config list`"
             }
             Self::Full { .. } => "free some space, or move the store with HLOOM_STORE",

@@ -66,7 +66,7 @@ pub const PACKAGES: &[Package] = &[
     },
     Package {
         key: "cpu-0.81",
-        about: "PJRT plugin for the CPU, of the oldest API that hloom takes",
+        about: "PJRT plugin for the CPU, of the oldest supported API",
         file: "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
         wheels: &[Wheel {
             name: "xla-cpu-pjrt",

@@ -161,7 +161,7 @@ fn offline_installs_nothing() {
     let world = World::plain();
     let error = world.store.ensure(&world.package(), Network::Offline, &mut Silent).unwrap_err();
     assert_eq!(error.to_string(), "package is not installed, and fetching it is not allowed: demo");
-    assert_eq!(error.hint().unwrap(), "leave out `--offline` once, where there is a network");
+    assert_eq!(error.hint().unwrap(), "leave out setting `offline` once, where there is a network");
     assert!(!world.store.root().exists());
 }
 

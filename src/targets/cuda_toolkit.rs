@@ -70,7 +70,7 @@ mod tests {
         fs::create_dir_all(toolkit.join("bin")).unwrap();
         fs::write(toolkit.join("bin/ptxas"), "").unwrap();
         let error = found(&plugin).unwrap_err();
-        assert!(error.hint().unwrap().contains("`hloom plugin install cuda`"));
+        assert!(error.hint().unwrap().contains("command `plugin install cuda`"));
         assert!(text(error).starts_with("cannot find nvvm/libdevice/libdevice.10.bc of the CUDA toolkit"));
         fs::create_dir_all(toolkit.join("nvvm/libdevice")).unwrap();
         fs::write(toolkit.join("nvvm/libdevice/libdevice.10.bc"), "").unwrap();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Platform;
+use crate::base::{Setting, command};
 
 /// How a sign on the PCI bus begins.
 const PCI: &str = "PCI device of vendor ";
@@ -77,7 +78,8 @@ impl Presence {
             Platform::Rocm => ("the driver amdgpu, which makes /dev/kfd", "mi300x:8"),
             Platform::Tpu => ("the TPU's driver, which makes /dev/accel0 or /dev/vfio/0", "v5e:2x4"),
         };
-        let compile = format!("`hloom compile --target {target}` needs no device");
+        let compile = command("compile", &[(Setting::Target, target)]);
+        let compile = format!("{compile} needs no device");
         match self.found.is_empty() {
             true => format!("run this on a machine that has one; {compile}"),
             false => format!("load {driver}, and pass it into the container if this is one; {compile}"),
@@ -197,7 +199,7 @@ mod tests {
             &[("0x1ae0", "0x020000")],
             "no /dev/accel*, no /dev/vfio/[0-9]*, no PCI device of vendor 0x1ae0, no $TPU_NAME, no $TPU_ACCELERATOR_TYPE, \
              no $TPU_WORKER_HOSTNAMES",
-            "run this on a machine that has one; `hloom compile --target v5e:2x4` needs no device",
+            "run this on a machine that has one; command `compile target=v5e:2x4` needs no device",
         );
     }
 }

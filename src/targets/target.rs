@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
 use crate::{
-    base::nearest,
+    base::{Setting, nearest},
     pjrt::{CompileOptions, NamedValue, PjrtError, Plugin},
     targets::cuda_toolkit,
 };
@@ -102,8 +102,10 @@ impl TargetError {
                 Some(format!("there is {}", listed(device, names)))
             }
             Self::NoTopology { device, known } => Some(format!("there is {}", listed(device, known))),
-            Self::NoGpuMemory(_) => Some("leave out --memory-fraction and --preallocate".into()),
-            Self::MemoryFraction(_) => Some("for example `--memory-fraction 0.9`".into()),
+            Self::NoGpuMemory(_) => {
+                Some(format!("leave out {} and {}", Setting::MemoryFraction, Setting::Preallocate))
+            }
+            Self::MemoryFraction(_) => Some(format!("for example {}", Setting::MemoryFraction.with(0.9))),
             Self::Device(_) => None,
         }
     }

@@ -18,7 +18,7 @@ use signature::Signature;
 pub use substitute::TemplateArg;
 
 use crate::{
-    base::{Diagnostics, nearest, read_text},
+    base::{Diagnostics, Setting, nearest, read_text},
     hlo::{Builder, CompId, ModuleBuilder, Value, text},
 };
 
@@ -84,7 +84,7 @@ impl TemplateError {
             }
             Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
             Self::NotPacked => {
-                Some("it takes the segments as its fourth parameter; or leave out --pack".to_owned())
+                Some(format!("it takes the segments as its fourth parameter; or leave out {}", Setting::Pack))
             }
             Self::Fit(_) => Some(FIT.to_owned()),
             Self::Parse(_) | Self::Read { .. } => None,
@@ -93,7 +93,7 @@ impl TemplateError {
 }
 
 /// What to do where a template does not fit.
-pub const FIT: &str = "a template given with --templates must keep its parameters and result";
+pub const FIT: &str = "a replaced template must keep its parameters and result";
 
 macro_rules! embedded {
     ($( $name:literal ),* $(,)?) => {

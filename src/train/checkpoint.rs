@@ -17,7 +17,7 @@ use super::{
     run::RunConfig,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, hex},
+    base::{ArrayShape, DType, Literal, Setting, hex},
     data::Dataset,
     model::{AdapterId, sizes},
     optim::AdamW,
@@ -135,9 +135,9 @@ pub fn read(out: &Path) -> Result<Saved, TrainError> {
     let path = out.join(FILE);
     if !exists(out) {
         return Err(TrainError::Setting {
-            setting: "--resume",
+            setting: Setting::Resume,
             problem: format!("there is no checkpoint: {}", path.display()),
-            hint: Some("start afresh without --resume".into()),
+            hint: Some(format!("start a new run, without {}", Setting::Resume)),
         });
     }
     let mut tensors =
@@ -221,9 +221,9 @@ impl Saved {
         }
         if self.record.steps >= steps {
             return Err(TrainError::Setting {
-                setting: "--steps",
+                setting: Setting::Steps,
                 problem: format!("the checkpoint has made {} of {steps} steps", self.record.steps),
-                hint: Some("give more --steps to train on".into()),
+                hint: Some(format!("raise {} to continue", Setting::Steps)),
             });
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Saved {
 
 fn wrong(path: &Path, problem: String) -> TrainError {
     TrainError::Setting {
-        setting: "--resume",
+        setting: Setting::Resume,
         problem: format!("{}: {problem}", path.display()),
         hint: Some("give the settings of the run that wrote it".into()),
     }

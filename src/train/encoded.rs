@@ -5,7 +5,7 @@ use super::{
     run::{RunSettings, Start},
 };
 use crate::{
-    base::{Diagnostic, Location},
+    base::{Diagnostic, Location, Setting},
     data::{Dataset, Rows, Tokenizer},
     step::Packing,
 };
@@ -88,7 +88,7 @@ fn check_positions(settings: &RunSettings, model: &Model) -> Result<(), TrainErr
         return Ok(());
     }
     Err(TrainError::Setting {
-        setting: "--seq",
+        setting: Setting::Seq,
         problem: format!("expected at most the {most} positions of the model, found: {}", settings.seq),
         hint: Some("raise max_position_embeddings in config.json if the model is meant to go further".into()),
     })

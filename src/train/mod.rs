@@ -15,7 +15,7 @@ pub use adapter::{
     OpenedAdapter, adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors,
 };
 pub use encoded::{Encoded, RunData};
-pub use error::{Class, TrainError};
-pub use model::{Model, model_config, quickstart_model};
+pub use error::TrainError;
+pub use model::{Model, model_config};
 pub use run::{Event, Observer};
 pub use trainer::{StepMetrics, Trainer};

@@ -5,7 +5,6 @@ use crate::{
     data::{Tokenizer, TokenizerFiles},
     model::Config,
     runtime::{check_weights, fit_config},
-    store::{Network, Package, Progress, Store, package},
     train::TrainError,
     weights::{Checkpoint, ModelFiles},
 };
@@ -87,23 +86,4 @@ pub fn model_config(path: &Path) -> Result<(Config, Vec<Diagnostic>), TrainError
         warnings.extend_from_slice(checkpoint.warnings());
     }
     Ok((config, warnings))
-}
-
-/// The model of the quick start, installed where it is missing.
-///
-/// # Errors
-/// If it is not there and cannot be fetched.
-pub fn quickstart_model(
-    store: &Store,
-    network: Network,
-    progress: &mut dyn Progress,
-) -> Result<Model, TrainError> {
-    const QUICKSTART: &str = "smollm2";
-    let missing = || TrainError::Setting {
-        setting: "model",
-        problem: format!("the store knows no package: {QUICKSTART}"),
-        hint: None,
-    };
-    let package: &Package = package(QUICKSTART).ok_or_else(missing)?;
-    Model::open(&store.ensure(package, network, progress)?)
 }

@@ -16,7 +16,7 @@ use super::{
     generate,
 };
 use crate::{
-    base::{DType, output},
+    base::{DType, Setting, output},
     data::{
         Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs,
         Tokenizer, UpdateSize, held_out_batches,
@@ -225,43 +225,19 @@ pub struct Ready {
     pub step: Option<Compiled>,
 }
 
-/// Trains. `ready` starts the devices; it is called when all that was given has been checked.
+/// Trains an adapter. `ready` starts the devices; it is called once all input has been checked.
 ///
 /// # Errors
-/// If anything given is not right, the device fails, or the loss is no longer finite; in the latter case the adapter
-/// from before is saved.
-pub fn run(
+/// If the input is invalid or the device fails; if the loss is no longer finite, after the adapter from before is saved.
+pub fn run<E: From<TrainError>>(
     config: &RunConfig,
-    model: &Model,
-    data: &Encoded,
-    ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, TrainError>,
-    mesh: Option<&Plan>,
-    templates: &TemplateLibrary,
+    input: RunInput<'_>,
+    ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, E>,
     observer: &mut dyn Observer,
-) -> Result<Summary, TrainError> {
-    let plan = config.settings.lora.resolve(&model.config)?;
-    let Encoded { tokenizer, started, train, held_out, saved } = data;
-    observer.event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
-    let question = config.settings.question.as_deref();
-    let question = question.map(|text| Question::new(text, tokenizer, config.settings.seq)).transpose()?;
-    let record = Record {
-        steps: 0,
-        samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
-        label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
-        started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        settings: checkpoint::settings(config, model, templates, train)?,
-    };
-    if let Some(saved) = saved {
-        saved.check(&record.settings, config.steps())?;
-    }
-    checkpoint::refuse_unwritable(&config.settings.out)?;
-
-    let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
-    // From here on, the folder is seen to be in use.
-    let metrics = Metrics::open(&config.settings.out, done)?;
-    let leftovers = output::remove_leftovers(&config.settings.out);
-    leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
-
+) -> Result<Summary, E> {
+    let RunInput { model, data, mesh, templates } = input;
+    let plan = config.settings.lora.resolve(&model.config).map_err(TrainError::from)?;
+    let prepared = Prepared::new(config, input, observer)?;
     let spec = StepSpec {
         workload: config.settings.workload(&model.config, &plan, config.dtype),
         options: config.settings.options,
@@ -270,45 +246,99 @@ pub fn run(
         templates,
         mesh,
     };
-    let Ready { engine, step } = ready(&spec)?;
-    observer.event(Event::Phase("loading weights"));
-    let mut trainer =
-        Trainer::new(engine, spec, &model.checkpoint, |bytes| observer.event(Event::Loaded { bytes }))?;
-    if let Some(step) = step {
-        trainer.adopt(StepKind::Train, step);
-    }
-    trainer.start(&initial_factors(&model.config, &plan, config.settings.seed))?;
-    if let Some(saved) = saved {
-        saved.restore(&mut trainer)?;
-        observer.event(Event::Resumed { steps: done });
-    }
-    observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
-    observer.event(Event::Phase("compiling"));
-    let programs = if config.settings.size.accumulate.get() == 1 {
-        vec![StepKind::Train]
-    } else {
-        vec![StepKind::Accumulate, StepKind::Apply]
-    };
-    programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
-    trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
+    let ready = ready(&spec)?;
+    let trainer = prepared.trainer(config, input, ready, spec, observer)?;
+    let Prepared { question, record, metrics, done } = prepared;
+    let tokenizer = &data.tokenizer;
+    let run = Run { config, model, plan: &plan, tokenizer, question, record, metrics, trainer, observer };
+    Ok(run.train(data, done)?)
+}
 
-    let mut run = Run { config, model, plan: &plan, tokenizer, question, record, metrics, trainer, observer };
-    let held_out_before = run.look(held_out.as_ref(), When::Before)?;
-    let records = run.updates(train, done)?;
-    let held_out_after = run.look(held_out.as_ref(), When::After)?;
-    Ok(Summary {
-        steps: done + records.len(),
-        steps_planned: config.steps(),
-        steps_before: done,
-        samples_seen: run.record.samples,
-        label_tokens_seen: run.record.label_tokens,
-        loss_first: records.first().map(|record| record.loss),
-        loss_last: records.last().map(|record| record.loss),
-        held_out_before,
-        held_out_after,
-        tokens_per_second: median(records.iter().map(|record| record.tokens_per_second)),
-        adapter: config.settings.out.clone(),
-    })
+/// What a run works on.
+#[derive(Clone, Copy)]
+pub struct RunInput<'a> {
+    /// The base model.
+    pub model: &'a Model,
+    /// Encoded samples.
+    pub data: &'a Encoded,
+    /// The mesh that shards every tensor; `None` for a single device.
+    pub mesh: Option<&'a Plan>,
+    /// The layer mathematics.
+    pub templates: &'a TemplateLibrary,
+}
+
+/// A run whose input was checked, and whose output folder is claimed.
+struct Prepared<'a> {
+    question: Option<Question<'a>>,
+    record: Record,
+    metrics: Metrics,
+    /// Updates of the run that is resumed.
+    done: usize,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(
+        config: &'a RunConfig,
+        input: RunInput<'a>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, TrainError> {
+        let RunInput { model, data, templates, .. } = input;
+        let Encoded { tokenizer, started, train, held_out, saved } = data;
+        observer
+            .event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
+        let question = config.settings.question.as_deref();
+        let question =
+            question.map(|text| Question::new(text, tokenizer, config.settings.seq)).transpose()?;
+        let record = Record {
+            steps: 0,
+            samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
+            label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
+            started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            settings: checkpoint::settings(config, model, templates, train)?,
+        };
+        if let Some(saved) = saved {
+            saved.check(&record.settings, config.steps())?;
+        }
+        checkpoint::refuse_unwritable(&config.settings.out)?;
+        let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
+        // From here on, other runs see that the folder is in use.
+        let metrics = Metrics::open(&config.settings.out, done)?;
+        let leftovers = output::remove_leftovers(&config.settings.out);
+        leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
+        Ok(Self { question, record, metrics, done })
+    }
+
+    /// The trainer, with its programs compiled and its state on the devices.
+    fn trainer<'s>(
+        &self,
+        config: &RunConfig,
+        input: RunInput<'_>,
+        ready: Ready,
+        spec: StepSpec<'s>,
+        observer: &mut dyn Observer,
+    ) -> Result<Trainer<'s>, TrainError> {
+        let Ready { engine, step } = ready;
+        observer.event(Event::Phase("loading weights"));
+        let loaded = |bytes| observer.event(Event::Loaded { bytes });
+        let mut trainer = Trainer::new(engine, spec, &input.model.checkpoint, loaded)?;
+        if let Some(step) = step {
+            trainer.adopt(StepKind::Train, step);
+        }
+        trainer.start(&initial_factors(&input.model.config, spec.workload.lora, config.settings.seed))?;
+        if let Some(saved) = &input.data.saved {
+            saved.restore(&mut trainer)?;
+            observer.event(Event::Resumed { steps: self.done });
+        }
+        observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
+        observer.event(Event::Phase("compiling"));
+        let kinds: &[StepKind] = match config.settings.size.accumulate.get() {
+            1 => &[StepKind::Train],
+            _ => &[StepKind::Accumulate, StepKind::Apply],
+        };
+        kinds.iter().try_for_each(|&kind| trainer.prepare(kind).map(|_| ()))?;
+        trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
+        Ok(trainer)
+    }
 }
 
 struct Run<'a, 'o> {
@@ -324,6 +354,26 @@ struct Run<'a, 'o> {
 }
 
 impl Run<'_, '_> {
+    fn train(mut self, data: &Encoded, done: usize) -> Result<Summary, TrainError> {
+        let held_out = data.held_out.as_ref();
+        let held_out_before = self.evaluate_and_sample(held_out, When::Before)?;
+        let records = self.updates(&data.train, done)?;
+        let held_out_after = self.evaluate_and_sample(held_out, When::After)?;
+        Ok(Summary {
+            steps: done + records.len(),
+            steps_planned: self.config.steps(),
+            steps_before: done,
+            samples_seen: self.record.samples,
+            label_tokens_seen: self.record.label_tokens,
+            loss_first: records.first().map(|record| record.loss),
+            loss_last: records.last().map(|record| record.loss),
+            held_out_before,
+            held_out_after,
+            tokens_per_second: median(records.iter().map(|record| record.tokens_per_second)),
+            adapter: self.config.settings.out.clone(),
+        })
+    }
+
     /// The updates, until all are made or the observer wants to stop. Whatever ends them, the state that is still good
     /// is saved.
     fn updates(&mut self, train: &Dataset, done: usize) -> Result<Vec<StepRecord>, TrainError> {
@@ -406,7 +456,11 @@ impl Run<'_, '_> {
     }
 
     /// The held-out loss, and the answer to the question; skipped when stopping.
-    fn look(&mut self, held_out: Option<&Dataset>, when: When) -> Result<Option<f64>, TrainError> {
+    fn evaluate_and_sample(
+        &mut self,
+        held_out: Option<&Dataset>,
+        when: When,
+    ) -> Result<Option<f64>, TrainError> {
         if self.observer.wants_stop() {
             return Ok(None);
         }
@@ -443,7 +497,7 @@ impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
         let messages = [Message::new(Speaker::User, text)];
         let template = tokenizer.chat_template().map_err(|error| TrainError::Setting {
-            setting: "--question",
+            setting: Setting::Question,
             problem: error.to_string(),
             hint: Some(
                 "put the model's chat_template.jinja beside its tokenizer.json, or ask no question".into(),
@@ -451,7 +505,7 @@ impl<'a> Question<'a> {
         })?;
         let prompt = template.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
         let prompt = tokenizer.encode_plain(&prompt)?;
-        generate::check_room(prompt.len(), seq, "--question")?;
+        generate::check_room(prompt.len(), seq, Setting::Question)?;
         Ok(Self { text, prompt })
     }
 }

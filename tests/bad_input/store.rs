@@ -73,7 +73,7 @@ fn nothing_is_fetched_offline() {
             &mut command,
             &format!(
                 "error: package is not installed, and fetching it is not allowed: {key}\n\n\
-                 hint: leave out `--offline` once, where there is a network\n"
+                 hint: leave out --offline once, where there is a network\n"
             ),
         );
     };

@@ -115,8 +115,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
 }
 
 fn check_architecture(fields: &mut Fields<'_>) {
-    const HINT: &str =
-        "hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+    const HINT: &str = "supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
     let architectures = fields.get("architectures").and_then(Value::as_array);
     let is_llama = architectures.is_some_and(|names| names.iter().any(|name| name == "LlamaForCausalLM"));
     match fields.optional("model_type", &TEXT) {
@@ -246,7 +245,7 @@ fn check_neutral(fields: &mut Fields<'_>) {
             fields.find_with_hint(
                 key,
                 format!("expected {}, found {}", neutral.expected(), excerpt(value)),
-                "hloom computes plain Llama layers and would have to ignore it",
+                "only plain Llama layers are supported, which would ignore it",
             );
         }
     }
@@ -419,7 +418,8 @@ mod tests {
 
     #[test]
     fn another_architecture_is_refused() {
-        let hint = "\n  hint: hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+        let hint =
+            "\n  hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
         refuse(
             json!({"model_type": "mistral"}),
             &[&format!("c.json: `model_type`: expected llama, found mistral{hint}")],
@@ -449,7 +449,7 @@ mod tests {
             ),
         ];
         for (changes, message) in cases {
-            let hint = "\n  hint: hloom computes plain Llama layers and would have to ignore it";
+            let hint = "\n  hint: only plain Llama layers are supported, which would ignore it";
             refuse(changes, &[&format!("c.json: {message}{hint}")]);
         }
     }

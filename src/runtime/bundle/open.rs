@@ -10,7 +10,7 @@ use super::{
     Build, BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Made, Manifest, SlotRecord, sha256,
 };
 use crate::{
-    base::{FileKind, Shape},
+    base::{FileKind, Setting, Shape},
     hlo::{Verified, proto, verify},
     model::Config,
     step::{Role, Slot, StepProgram, StepSpec, roles, slots},
@@ -86,7 +86,7 @@ impl Bundle {
         for name in names {
             let (made, found) = (field(made, name), field(&found, name));
             if made != found {
-                let setting = format!("--model: `{name}` of {}", self.manifest.made.model);
+                let setting = format!("{}: `{name}` of {}", Setting::Model, self.manifest.made.model);
                 return Err(BundleError::Differs {
                     setting,
                     made: made.to_string(),

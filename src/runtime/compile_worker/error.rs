@@ -1,3 +1,4 @@
+use crate::base::Setting;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -117,10 +118,11 @@ impl CompileWorkerError {
             Self::OutOfMemory { .. } => {
                 Some("compile on a machine with more memory, or one program at a time".into())
             }
-            Self::TimedOut { stage: Stage::Compile, .. } => Some("allow more with `--timeout`".into()),
-            Self::TimedOut { .. } => Some(
-                "another process may hold the device, or the plugin waits for a network; `--timeout` allows more".into(),
-            ),
+            Self::TimedOut { stage: Stage::Compile, .. } => Some(format!("allow more with {}", Setting::Timeout)),
+            Self::TimedOut { .. } => Some(format!(
+                "another process may hold the device, or the plugin waits for a network; {} allows more",
+                Setting::Timeout
+            )),
             Self::Crashed { stage: Stage::Load | Stage::Initialize | Stage::Client, .. } => {
                 Some("the plugin does not run on this machine: check the driver, or use another build of it".into())
             }

@@ -91,7 +91,7 @@ fn a_refusal_comes_with_the_plugins_words() {
     assert!(error.to_string().starts_with("PJRT_Client_Compile failed with "), "{error}");
     let error = failure("serve", 300.0);
     assert_eq!(error.to_string(), "cannot open plugin: /no/plugin.so");
-    assert!(error.hint().unwrap().contains("hloom plugin install"));
+    assert!(error.hint().unwrap().contains("command `plugin install "));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn running_on_amd_gpus_needs_rocm() {
     let text = error.to_string();
     let start = "cannot find ROCm, which the plugin needs to run: librocprofiler-sdk.so.1 is neither in ";
     assert!(text.starts_with(start), "{text}");
-    assert!(error.hint().unwrap().ends_with("`hloom compile` for AMD GPUs needs none"));
+    assert!(error.hint().unwrap().ends_with("command `compile` for AMD GPUs needs none"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Attention {
     pub const BLOCK: usize = 512;
 
     /// The longest sequence whose scores are computed at once where nothing is asked for.
-    const LONGEST_DENSE: usize = 1024;
+    pub const LONGEST_DENSE: usize = 1024;
 
     /// What is fast for sequences of this length.
     pub fn for_length(seq: usize) -> Self {

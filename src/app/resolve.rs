@@ -7,14 +7,16 @@ use std::{
 };
 
 use super::{
-    check_out_folder,
+    AppError, defaults,
+    parsed::{AttentionKind, Parsed},
     settings::{Ordered, Settings},
-    value_parsers::{AttentionKind, Parsed},
-    workload::load_mesh,
 };
+use anyhow::Context;
+
 use crate::{
-    base::{Diagnostic, Diagnostics, MemorySpace},
+    base::{Diagnostic, Diagnostics, MemorySpace, Setting},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
+    mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
     runtime::{Devices, DevicesError},
@@ -27,31 +29,11 @@ use crate::{
     weights::refuse_dangling,
 };
 
-/// What a setting is where nobody says it. The help texts of [`Settings`] say the same.
-mod default {
-    pub const QUICKSTART_STEPS: usize = 60;
-    pub const QUICKSTART_SEQ: usize = 128;
-    pub const SEQ: usize = 512;
-    pub const BATCH: usize = 4;
-    pub const ACCUMULATE: usize = 1;
-    pub const LR: f64 = 1e-3;
-    pub const WARMUP: usize = 5;
-    pub const RANK: usize = 8;
-    pub const ALPHA: f64 = 16.0;
-    pub const WEIGHT_DECAY: f64 = 0.0;
-    pub const MAX_GRAD_NORM: f64 = 1.0;
-    pub const SAVE_EVERY: usize = 100;
-    pub const OUT: &str = "out";
-    /// Rows for each one that is held out.
-    pub const ROWS_PER_HELD_OUT: usize = 20;
-    pub const MAX_HELD_OUT: usize = 64;
-}
-
 /// The rows to learn from and those held out.
 ///
 /// # Errors
 /// If the file is not right, or too many rows are to be held out.
-pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
+pub fn data(settings: &Settings) -> Result<RunData, AppError> {
     let (rows, held_out) = match &settings.data {
         None => {
             let rows = Rows::parse("the quick start", quickstart().as_bytes())?;
@@ -60,7 +42,7 @@ pub fn data(settings: &Settings) -> Result<RunData, TrainError> {
         Some(file) => {
             refuse_dangling(file)?;
             let rows = Rows::read(file)?;
-            let twentieth = (rows.rows.len() / default::ROWS_PER_HELD_OUT).min(default::MAX_HELD_OUT);
+            let twentieth = (rows.rows.len() / defaults::SAMPLES_PER_HELD_OUT).min(defaults::MAX_HELD_OUT);
             let wanted = settings.held_out.unwrap_or(twentieth);
             (rows, HeldOut::Random { rows: wanted, seed: settings.seed.unwrap_or_default() })
         }
@@ -83,13 +65,13 @@ pub fn run_settings(
     settings: &Settings,
     batch_shards: usize,
     folder: &Path,
-) -> Result<RunSettings, TrainError> {
+) -> Result<RunSettings, AppError> {
     let quick_start = settings.data.is_none();
-    let used_for = if quick_start { Use::QuickStart } else { Use::OwnData };
-    let Shape { batch, seq } = shape(settings, used_for, batch_shards)?;
+    let source = if quick_start { DataSource::QuickStart } else { DataSource::Own };
+    let BatchShape { batch, seq } = batch_shape(settings, source, batch_shards)?;
     let size = UpdateSize {
-        batch: at_least_one("--batch", batch)?,
-        accumulate: at_least_one("--accumulate", settings.accumulate.unwrap_or(default::ACCUMULATE))?,
+        batch: at_least_one(Setting::Batch, batch)?,
+        accumulate: at_least_one(Setting::Accumulate, settings.accumulate.unwrap_or(defaults::ACCUMULATE))?,
     };
     // Before anything is fetched; how many updates there are is known only with the rows.
     schedule(settings, 1)?;
@@ -100,11 +82,11 @@ pub fn run_settings(
         seq,
         packing: packing(settings),
         lora: lora(settings),
-        options: options(settings, Shape { batch, seq }, batch_shards)?,
+        options: options(settings, BatchShape { batch, seq }, batch_shards)?,
         optimizer: optimizer(settings)?,
         max_grad_norm: max_grad_norm(settings)?,
         seed: settings.seed.unwrap_or_default(),
-        save_every: settings.save_every.unwrap_or(default::SAVE_EVERY),
+        save_every: settings.save_every.unwrap_or(defaults::SAVE_EVERY),
         now: SystemTime::now(),
         out: out_folder(settings.out.as_deref(), start, folder)?,
         start,
@@ -116,14 +98,14 @@ pub fn run_settings(
 ///
 /// # Errors
 /// If there are no updates, or their rate leads nowhere.
-pub fn schedule(settings: &Settings, one_pass: usize) -> Result<Schedule, TrainError> {
+pub fn schedule(settings: &Settings, one_pass: usize) -> Result<Schedule, AppError> {
     let quick_start = settings.data.is_none();
-    let steps = if quick_start { default::QUICKSTART_STEPS } else { one_pass.max(1) };
-    let steps = at_least_one("--steps", settings.steps.unwrap_or(steps))?.get();
+    let steps = if quick_start { defaults::QUICKSTART_STEPS } else { one_pass.max(1) };
+    let steps = at_least_one(Setting::Steps, settings.steps.unwrap_or(steps))?.get();
     Ok(Schedule {
         kind: settings.schedule.as_ref().map_or(ScheduleKind::Cosine, |word| word.0),
-        peak_lr: positive("--lr", settings.lr.unwrap_or(default::LR))?,
-        warmup_steps: settings.warmup.unwrap_or(default::WARMUP.min(steps / 10)),
+        peak_lr: positive(Setting::Lr, settings.lr.unwrap_or(defaults::LR))?,
+        warmup_steps: settings.warmup.unwrap_or(defaults::WARMUP.min(steps / 10)),
         total_steps: steps,
     })
 }
@@ -133,18 +115,18 @@ pub fn packing(settings: &Settings) -> Packing {
     if settings.pack == Some(true) { Packing::On } else { Packing::Off }
 }
 
-/// What a step is made for, which decides the default length of its sequences.
+/// Where samples come from, which decides the default row length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Short conversations.
+pub enum DataSource {
+    /// The built-in conversations.
     QuickStart,
-    /// Anything.
-    OwnData,
+    /// Samples of the user.
+    Own,
 }
 
 /// The sizes of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct BatchShape {
     /// Sequences.
     pub batch: usize,
     /// Tokens of each.
@@ -155,43 +137,47 @@ pub struct Shape {
 ///
 /// # Errors
 /// If there is nothing in it.
-pub fn shape(settings: &Settings, used_for: Use, batch_shards: usize) -> Result<Shape, TrainError> {
-    let seq = match used_for {
-        Use::QuickStart => default::QUICKSTART_SEQ,
-        Use::OwnData => default::SEQ,
+pub fn batch_shape(
+    settings: &Settings,
+    source: DataSource,
+    batch_shards: usize,
+) -> Result<BatchShape, AppError> {
+    let seq = match source {
+        DataSource::QuickStart => defaults::QUICKSTART_SEQ,
+        DataSource::Own => defaults::SEQ,
     };
     let micro_batches = settings.micro_batches.map_or(1, NonZeroUsize::get);
     let whole_parts =
-        default::BATCH.next_multiple_of(batch_shards.saturating_mul(micro_batches).min(1 << 31));
-    let batch = at_least_one("--batch", settings.batch.unwrap_or(whole_parts))?.get();
+        defaults::BATCH.next_multiple_of(batch_shards.saturating_mul(micro_batches).min(1 << 31));
+    let batch = at_least_one(Setting::Batch, settings.batch.unwrap_or(whole_parts))?.get();
     let seq = settings.seq.unwrap_or(seq);
     if seq < 2 {
-        return Err(wrong("--seq", format!("expected at least 2, found: {seq}")));
+        return Err(wrong(Setting::Seq, format!("expected at least 2, found: {seq}")));
     }
     if batch.checked_mul(seq).is_none_or(|tokens| tokens > i32::MAX as usize) {
         return Err(wrong(
-            "--batch",
+            Setting::Batch,
             format!("{batch} sequences of {seq} tokens are more than a step can hold"),
         ));
     }
-    Ok(Shape { batch, seq })
+    Ok(BatchShape { batch, seq })
 }
 
 /// How a step of these sizes is computed, on a mesh that splits a batch into `batch_shards`.
 ///
 /// # Errors
 /// If the batch cannot be taken apart as requested.
-pub fn options(settings: &Settings, shape: Shape, batch_shards: usize) -> Result<StepOptions, TrainError> {
-    let Shape { batch, seq } = shape;
+pub fn options(settings: &Settings, shape: BatchShape, batch_shards: usize) -> Result<StepOptions, AppError> {
+    let BatchShape { batch, seq } = shape;
     let usual = StepOptions::for_length(seq);
     let block = || settings.attention_block.map_or(Attention::BLOCK, NonZeroUsize::get);
     let attention = match (&settings.attention, settings.attention_block) {
         (Some(Parsed(AttentionKind::Dense)), Some(_)) => {
-            return Err(TrainError::Setting {
-                setting: "--attention-block",
-                problem: "expected --attention blocks with it, found dense".into(),
+            return Err(AppError::Train(TrainError::Setting {
+                setting: Setting::AttentionBlock,
+                problem: format!("expected {} with it, found dense", Setting::Attention.with("blocks")),
                 hint: None,
-            });
+            }));
         }
         (Some(Parsed(AttentionKind::Dense)), None) => Attention::Dense,
         (Some(Parsed(AttentionKind::Blocks)), _) | (None, Some(_)) => Attention::Blocks(block()),
@@ -202,13 +188,13 @@ pub fn options(settings: &Settings, shape: Shape, batch_shards: usize) -> Result
     if micro_batches.get() > 1 && !batch.is_multiple_of(least) {
         let split =
             if batch_shards > 1 { format!(" that {batch_shards} devices share") } else { String::new() };
-        return Err(TrainError::Setting {
-            setting: "--micro-batches",
+        return Err(AppError::Train(TrainError::Setting {
+            setting: Setting::MicroBatches,
             problem: format!(
                 "a batch of {batch} cannot be taken apart into {micro_batches} equal parts{split}"
             ),
             hint: batch.checked_next_multiple_of(least).map(|batch| format!("a batch of {batch} can")),
-        });
+        }));
     }
     Ok(StepOptions {
         attention,
@@ -221,7 +207,7 @@ pub fn options(settings: &Settings, shape: Shape, batch_shards: usize) -> Result
 }
 
 /// The settings that select the step options.
-pub fn method_settings(options: &StepOptions) -> Settings {
+pub fn settings_of_options(options: &StepOptions) -> Settings {
     let &StepOptions { attention, loss_chunk, remat, remat_every, weights, micro_batches } = options;
     let (kind, block) = match attention {
         Attention::Dense => (AttentionKind::Dense, None),
@@ -250,8 +236,8 @@ pub fn lora(settings: &Settings) -> LoraSpec {
         rank_pattern: entries(&settings.rank_pattern),
         alpha_pattern: entries(&settings.alpha_pattern),
         ..LoraSpec::all_linear(
-            settings.rank.unwrap_or(default::RANK),
-            settings.alpha.unwrap_or(default::ALPHA),
+            settings.rank.unwrap_or(defaults::RANK),
+            settings.alpha.unwrap_or(defaults::ALPHA),
         )
     }
 }
@@ -260,13 +246,13 @@ pub fn lora(settings: &Settings) -> LoraSpec {
 ///
 /// # Errors
 /// Every problem found, each at the setting it comes from.
-pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnostics> {
-    const SETTINGS: [(&str, &str); 3] =
-        [("r", "--rank"), ("lora_alpha", "--alpha"), ("target_modules", "--targets")];
+pub fn lora_plan(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnostics> {
+    const SETTINGS: [(&str, Setting); 3] =
+        [("r", Setting::Rank), ("lora_alpha", Setting::Alpha), ("target_modules", Setting::Targets)];
     let named = |mut diagnostic: Diagnostic| {
         let setting = SETTINGS.iter().find(|(field, _)| diagnostic.location.item.as_deref() == Some(field));
         if let Some((_, setting)) = setting {
-            diagnostic.location.item = Some((*setting).to_owned());
+            diagnostic.location.item = Some(setting.name().to_owned());
         }
         diagnostic
     };
@@ -277,7 +263,7 @@ pub fn resolve_lora(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagno
 ///
 /// # Errors
 /// If it has none that could be taken so.
-pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, TrainError> {
+pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, AppError> {
     let memory = GpuMemory { fraction: settings.memory_fraction, preallocate: settings.preallocate };
     if memory == GpuMemory::default() {
         return Ok(settings.target.clone());
@@ -286,11 +272,19 @@ pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, TrainError>
     Ok(Some(Parsed(target.with_memory(memory).map_err(DevicesError::from)?)))
 }
 
-/// The devices to run on, and how tensors lie on them.
+/// Reads a mesh config.
+///
+/// # Errors
+/// If the file cannot be read. Its problems are part of the result.
+pub fn load_mesh(path: &Path) -> Result<Loaded, AppError> {
+    Ok(mesh::load(path).with_context(|| format!("cannot read: {}", path.display()))?)
+}
+
+/// The devices to run on, and the mesh config for them.
 ///
 /// # Errors
 /// If the mesh config cannot be read, or there are several devices without one.
-pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<Devices, TrainError> {
+pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<Devices, AppError> {
     let loaded = mesh.map(load_mesh).transpose()?;
     Ok(Devices::new(target.map(|word| word.0.clone()), loaded)?)
 }
@@ -299,16 +293,16 @@ pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<D
 ///
 /// # Errors
 /// If a number leads nowhere.
-pub fn optimizer(settings: &Settings) -> Result<AdamW, TrainError> {
+pub fn optimizer(settings: &Settings) -> Result<AdamW, AppError> {
     let AdamW { beta1, beta2, eps, .. } = AdamW::default();
-    let weight_decay = settings.weight_decay.unwrap_or(default::WEIGHT_DECAY);
+    let weight_decay = settings.weight_decay.unwrap_or(defaults::WEIGHT_DECAY);
     if !(weight_decay.is_finite() && weight_decay >= 0.0) {
-        return Err(wrong("--weight-decay", format!("expected zero or more, found: {weight_decay}")));
+        return Err(wrong(Setting::WeightDecay, format!("expected zero or more, found: {weight_decay}")));
     }
     Ok(AdamW {
-        beta1: fraction("--beta1", settings.beta1.unwrap_or(beta1))?,
-        beta2: fraction("--beta2", settings.beta2.unwrap_or(beta2))?,
-        eps: positive("--eps", settings.eps.unwrap_or(eps))?,
+        beta1: fraction(Setting::Beta1, settings.beta1.unwrap_or(beta1))?,
+        beta2: fraction(Setting::Beta2, settings.beta2.unwrap_or(beta2))?,
+        eps: positive(Setting::Eps, settings.eps.unwrap_or(eps))?,
         weight_decay,
     })
 }
@@ -317,68 +311,70 @@ pub fn optimizer(settings: &Settings) -> Result<AdamW, TrainError> {
 ///
 /// # Errors
 /// If it lets nothing through.
-pub fn max_grad_norm(settings: &Settings) -> Result<f64, TrainError> {
-    let norm = settings.max_grad_norm.unwrap_or(default::MAX_GRAD_NORM);
+pub fn max_grad_norm(settings: &Settings) -> Result<f64, AppError> {
+    let norm = settings.max_grad_norm.unwrap_or(defaults::MAX_GRAD_NORM);
     if norm > 0.0 {
         return Ok(norm);
     }
-    Err(TrainError::Setting {
-        setting: "--max-grad-norm",
+    Err(AppError::Train(TrainError::Setting {
+        setting: Setting::MaxGradNorm,
         problem: format!("expected a number above zero, found: {norm}"),
-        hint: Some("`--max-grad-norm inf` clips nothing".into()),
-    })
+        hint: Some(format!("{} disables clipping", Setting::MaxGradNorm.with("inf"))),
+    }))
 }
 
 /// Where a run goes: the folder that was given, else the first of `out`, `out-2`, `out-3` ... without an adapter.
 ///
 /// # Errors
 /// If the given one holds an adapter and the run starts afresh, or none is given to resume from.
-fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathBuf, TrainError> {
-    given.map_or(Ok(()), check_out_folder)?;
+fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathBuf, AppError> {
     match (given, start) {
         (Some(out), Start::Resume) => Ok(out.to_owned()),
-        (Some(out), Start::Fresh) => checkpoint::refuse_occupied(out).map(|()| out.to_owned()),
-        (None, Start::Resume) => Err(TrainError::Setting {
-            setting: "--resume",
-            problem: "expected --out with it, found none".into(),
-            hint: Some("give the folder to go on from, such as `--resume --out out`".into()),
-        }),
+        (Some(out), Start::Fresh) => {
+            checkpoint::refuse_occupied(out)?;
+            Ok(out.to_owned())
+        }
+        (None, Start::Resume) => Err(AppError::Train(TrainError::Setting {
+            setting: Setting::Resume,
+            problem: format!("expected {} with it, found none", Setting::Out),
+            hint: Some(format!("set the folder of the run to resume, such as {}", Setting::Out.with("out"))),
+        })),
         (None, Start::Fresh) => {
-            let numbered = (2..).map(|number| folder.join(format!("{}-{number}", default::OUT)));
-            let mut folders = std::iter::once(folder.join(default::OUT)).chain(numbered);
+            let numbered = (2..).map(|number| folder.join(format!("{}-{number}", defaults::OUT)));
+            let mut folders = std::iter::once(folder.join(defaults::OUT)).chain(numbered);
             let free = folders.find(|out| !checkpoint::holds_run(out));
-            Ok(free.unwrap_or_else(|| default::OUT.into()))
+            Ok(free.unwrap_or_else(|| defaults::OUT.into()))
         }
     }
 }
 
-fn at_least_one(setting: &'static str, found: usize) -> Result<NonZeroUsize, TrainError> {
+fn at_least_one(setting: Setting, found: usize) -> Result<NonZeroUsize, AppError> {
     NonZeroUsize::new(found).ok_or_else(|| wrong(setting, "expected at least 1, found: 0".into()))
 }
 
-fn positive(setting: &'static str, found: f64) -> Result<f64, TrainError> {
+fn positive(setting: Setting, found: f64) -> Result<f64, AppError> {
     if found.is_finite() && found > 0.0 {
         return Ok(found);
     }
     Err(wrong(setting, format!("expected a finite number above zero, found: {found}")))
 }
 
-fn fraction(setting: &'static str, found: f64) -> Result<f64, TrainError> {
+fn fraction(setting: Setting, found: f64) -> Result<f64, AppError> {
     if (0.0..1.0).contains(&found) {
         return Ok(found);
     }
     Err(wrong(setting, format!("expected a number from 0 to below 1, found: {found}")))
 }
 
-fn wrong(setting: &'static str, problem: String) -> TrainError {
-    TrainError::Setting { setting, problem, hint: None }
+fn wrong(setting: Setting, problem: String) -> AppError {
+    AppError::Train(TrainError::Setting { setting, problem, hint: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn plan(settings: Settings) -> Result<RunSettings, TrainError> {
+    fn plan(settings: Settings) -> Result<RunSettings, AppError> {
         let folder = tempfile::tempdir().unwrap();
         run_settings(&settings, 1, folder.path())
     }
@@ -447,40 +443,49 @@ mod tests {
             assert_eq!(plan(settings).unwrap_err().to_string(), expect);
         };
         let none = Settings::default;
-        check(Settings { steps: Some(0), ..none() }, "--steps: expected at least 1, found: 0");
-        check(Settings { batch: Some(0), ..none() }, "--batch: expected at least 1, found: 0");
-        check(Settings { accumulate: Some(0), ..none() }, "--accumulate: expected at least 1, found: 0");
-        check(Settings { seq: Some(1), ..none() }, "--seq: expected at least 2, found: 1");
+        check(Settings { steps: Some(0), ..none() }, "setting `steps`: expected at least 1, found: 0");
+        check(Settings { batch: Some(0), ..none() }, "setting `batch`: expected at least 1, found: 0");
+        check(
+            Settings { accumulate: Some(0), ..none() },
+            "setting `accumulate`: expected at least 1, found: 0",
+        );
+        check(Settings { seq: Some(1), ..none() }, "setting `seq`: expected at least 2, found: 1");
         check(
             Settings { batch: Some(usize::MAX), ..none() },
-            "--batch: 18446744073709551615 sequences of 128 tokens are more than a step can hold",
+            "setting `batch`: 18446744073709551615 sequences of 128 tokens are more than a step can hold",
         );
-        check(Settings { lr: Some(0.0), ..none() }, "--lr: expected a finite number above zero, found: 0");
+        check(
+            Settings { lr: Some(0.0), ..none() },
+            "setting `lr`: expected a finite number above zero, found: 0",
+        );
         check(
             Settings { lr: Some(f64::NAN), ..none() },
-            "--lr: expected a finite number above zero, found: NaN",
+            "setting `lr`: expected a finite number above zero, found: NaN",
         );
         check(
             Settings { eps: Some(-1.0), ..none() },
-            "--eps: expected a finite number above zero, found: -1",
+            "setting `eps`: expected a finite number above zero, found: -1",
         );
         check(
             Settings { beta1: Some(1.0), ..none() },
-            "--beta1: expected a number from 0 to below 1, found: 1",
+            "setting `beta1`: expected a number from 0 to below 1, found: 1",
         );
         check(
             Settings { beta2: Some(-0.5), ..none() },
-            "--beta2: expected a number from 0 to below 1, found: -0.5",
+            "setting `beta2`: expected a number from 0 to below 1, found: -0.5",
         );
         check(
             Settings { weight_decay: Some(-0.1), ..none() },
-            "--weight-decay: expected zero or more, found: -0.1",
+            "setting `weight-decay`: expected zero or more, found: -0.1",
         );
         check(
             Settings { max_grad_norm: Some(0.0), ..none() },
-            "--max-grad-norm: expected a number above zero, found: 0",
+            "setting `max-grad-norm`: expected a number above zero, found: 0",
         );
-        check(Settings { resume: Some(true), ..none() }, "--resume: expected --out with it, found none");
+        check(
+            Settings { resume: Some(true), ..none() },
+            "setting `resume`: expected setting `out` with it, found none",
+        );
         assert!(plan(Settings { max_grad_norm: Some(f64::INFINITY), ..none() }).is_ok());
     }
 
@@ -491,10 +496,9 @@ mod tests {
         let error = devices(Some(&several), None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--target: cpu:8 has several devices, and no mesh config says what each holds"
+            "setting `target`: cpu:8 has several devices, and no mesh config says what each holds"
         );
-        let hint =
-            "give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`";
+        let hint = "set one with setting `mesh`, such as mesh-configs/fsdp8.toml for eight devices, or setting `target = cpu`";
         assert_eq!(error.hint().as_deref(), Some(hint));
         let fsdp8 = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
         let found = devices(None, Some(&fsdp8)).unwrap();
@@ -510,9 +514,9 @@ mod tests {
         };
         let options = vec![("memory_fraction", crate::pjrt::NamedValue::Float(0.5))];
         assert_eq!(found("mi300x:8", 0.5), Ok(options));
-        let expect = "--target: expected GPUs for a share of their memory, found: cpu:1";
+        let expect = "setting `target`: expected GPUs for a share of their memory, found: cpu:1";
         assert_eq!(found("cpu", 0.5), Err(expect.to_owned()));
-        let expect = "--target: expected a share of memory from above 0 to 1, found: 1.5";
+        let expect = "setting `target`: expected a share of memory from above 0 to 1, found: 1.5";
         assert_eq!(found("h100", 1.5), Err(expect.to_owned()));
     }
 
@@ -531,7 +535,7 @@ mod tests {
         assert_eq!(free(), folder.join("out-3"));
         let occupied = folder.join("out");
         let error = out_folder(Some(&occupied), Start::Fresh, folder).unwrap_err();
-        assert!(matches!(error, TrainError::Occupied(_)));
+        assert!(matches!(error, AppError::Train(TrainError::Occupied(_))));
         assert_eq!(out_folder(Some(&occupied), Start::Resume, folder).unwrap(), occupied);
     }
 }

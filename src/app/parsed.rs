@@ -1,4 +1,4 @@
-//! Settings that are written as one word, in a flag as in a run file.
+//! Values of settings that are parsed from one word, on a command line as in a run file.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
@@ -12,7 +12,7 @@ use crate::{
     targets::{Target, TargetError},
 };
 
-/// A setting as users write it.
+/// A value that is parsed from the text that users write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<T>(pub T);
 
@@ -22,29 +22,29 @@ impl<T: fmt::Display> fmt::Display for Parsed<T> {
     }
 }
 
-/// What can be written as a [`Parsed`]; a list of words in a run file means the words with commas between them.
-pub trait Spelled: Sized {
-    /// The meaning of `text`.
+/// A type with a textual form; a list of words in a run file is joined with commas.
+pub trait ParseValue: Sized {
+    /// Parses `text`.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
-    fn read(text: &str) -> Result<Self, String>;
+    /// What was found and what was expected.
+    fn parse_value(text: &str) -> Result<Self, String>;
 }
 
-impl Spelled for ScheduleKind {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for ScheduleKind {
+    fn parse_value(text: &str) -> Result<Self, String> {
         text.parse().map_err(|error: crate::optim::UnknownSchedule| with_hint(&error, error.hint()))
     }
 }
 
-impl Spelled for Target {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for Target {
+    fn parse_value(text: &str) -> Result<Self, String> {
         text.parse().map_err(|error: TargetError| with_hint(&error, error.hint()))
     }
 }
 
-impl Spelled for DType {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for DType {
+    fn parse_value(text: &str) -> Result<Self, String> {
         const NAMES: [&str; 2] = ["float32", "bfloat16"];
         match text {
             "float32" | "f32" => Ok(Self::F32),
@@ -60,14 +60,16 @@ impl Spelled for DType {
 /// The kinds of [`Attention`](crate::model::nn::Attention), without the size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionKind {
+    /// All scores of a row at once.
     Dense,
+    /// In blocks of queries and keys.
     Blocks,
 }
 
 impl AttentionKind {
     const ALL: [Self; 2] = [Self::Dense, Self::Blocks];
 
-    /// The spelling on the command line.
+    /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dense => "dense",
@@ -82,30 +84,30 @@ impl fmt::Display for AttentionKind {
     }
 }
 
-impl Spelled for AttentionKind {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for AttentionKind {
+    fn parse_value(text: &str) -> Result<Self, String> {
         one_of(text, Self::ALL.map(|kind| (kind.name(), kind)))
     }
 }
 
-impl Spelled for Remat {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for Remat {
+    fn parse_value(text: &str) -> Result<Self, String> {
         one_of(text, Self::ALL.map(|remat| (remat.name(), remat)))
     }
 }
 
 /// The meaning of one of a few words.
-fn one_of<T, const N: usize>(text: &str, value_parsers: [(&'static str, T); N]) -> Result<T, String> {
-    let names = value_parsers.each_ref().map(|(name, _)| *name);
-    let found = value_parsers.into_iter().find(|(name, _)| *name == text);
+fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
+    let names = words.each_ref().map(|(name, _)| *name);
+    let found = words.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, meaning)| meaning).ok_or_else(|| {
         let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
         format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
     })
 }
 
-impl Spelled for Targets {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParseValue for Targets {
+    fn parse_value(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("all-linear") {
             return Ok(Self::AllLinear);
         }
@@ -120,23 +122,23 @@ impl Spelled for Targets {
     }
 }
 
-impl<T: Spelled> FromStr for Parsed<T> {
+impl<T: ParseValue> FromStr for Parsed<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        T::read(text).map(Self)
+        T::parse_value(text).map(Self)
     }
 }
 
-impl<'de, T: Spelled> Deserialize<'de> for Parsed<T> {
+impl<'de, T: ParseValue> Deserialize<'de> for Parsed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WordVisitor(PhantomData))
+        deserializer.deserialize_any(ParsedVisitor(PhantomData))
     }
 }
 
-struct WordVisitor<T>(PhantomData<T>);
+struct ParsedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Spelled> de::Visitor<'de> for WordVisitor<T> {
+impl<'de, T: ParseValue> de::Visitor<'de> for ParsedVisitor<T> {
     type Value = Parsed<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,15 +146,15 @@ impl<'de, T: Spelled> de::Visitor<'de> for WordVisitor<T> {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
-        T::read(text).map(Parsed).map_err(E::custom)
+        T::parse_value(text).map(Parsed).map_err(E::custom)
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Parsed<T>, A::Error> {
-        let mut value_parsers: Vec<String> = Vec::new();
+        let mut words: Vec<String> = Vec::new();
         while let Some(word) = sequence.next_element()? {
-            value_parsers.push(word);
+            words.push(word);
         }
-        self.visit_str(&value_parsers.join(","))
+        self.visit_str(&words.join(","))
     }
 }
 
@@ -167,8 +169,8 @@ fn with_hint(error: &dyn fmt::Display, hint: Option<String>) -> String {
 mod tests {
     use super::*;
 
-    fn check<T: Spelled + PartialEq + fmt::Debug>(text: &str, expect: Result<T, &str>) {
-        assert_eq!(T::read(text), expect.map_err(str::to_owned));
+    fn check<T: ParseValue + PartialEq + fmt::Debug>(text: &str, expect: Result<T, &str>) {
+        assert_eq!(T::parse_value(text), expect.map_err(str::to_owned));
     }
 
     #[test]

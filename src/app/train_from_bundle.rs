@@ -1,16 +1,16 @@
-//! Training from a bundle: what the bundle fixes, and that nothing else is asked for.
+//! Training from a bundle: settings that the bundle fixes, and checks that no given setting contradicts them.
 
 use std::path::Path;
 
 use super::{
-    compile::{file_sha256, replaced},
-    plan,
+    AppError,
+    compile::{file_sha256, template_digests},
+    parsed::Parsed,
+    resolve::{self, load_mesh},
     settings::{OptimizerArgs, Ordered, Settings, StepOptionArgs},
-    value_parsers::Parsed,
-    workload::load_mesh,
 };
 use crate::{
-    base::DType,
+    base::{DType, Setting},
     hlo::proto,
     model::{LoraSpec, Scaling},
     runtime::{
@@ -23,11 +23,11 @@ use crate::{
     train::{TrainError, adapter_config, lora_spec},
 };
 
-/// The settings that are given, with those that a bundle fixes.
+/// The given settings, completed by those that a bundle fixes.
 ///
 /// # Errors
-/// If a setting that is given asks for something else than the bundle was made for.
-pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
+/// If a given setting differs from the one that the bundle was compiled with.
+pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> {
     let Manifest { made, .. } = bundle.manifest();
     let Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
     let dtype = made.dtype.parse::<DType>().map_err(|error| wrong_manifest(bundle, &error))?;
@@ -42,33 +42,33 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
         eps: Some(eps),
         weight_decay: Some(weight_decay),
         max_grad_norm: Some(max_grad_norm.unwrap_or(f64::INFINITY)),
-        ..plan::method_settings(&made.options)
+        ..resolve::settings_of_options(&made.options)
     };
-    let checks = [plan::optimizer(&fixed).err(), plan::max_grad_norm(&fixed).err()];
+    let checks = [resolve::optimizer(&fixed).err(), resolve::max_grad_norm(&fixed).err()];
     if let Some(error) = checks.into_iter().flatten().next() {
         return Err(wrong_manifest(bundle, &error));
     }
-    let spelled = |settings: &Settings| {
+    let values = |settings: &Settings| {
         let count = |value: Option<usize>| value.map(|value| value.to_string());
         let sizes = [
-            ("--batch".to_owned(), count(settings.batch)),
-            ("--seq".to_owned(), count(settings.seq)),
-            ("--pack".to_owned(), settings.pack.map(|pack| pack.to_string())),
-            ("--accumulate".to_owned(), count(settings.accumulate)),
-            ("--dtype".to_owned(), settings.dtype.as_ref().map(Parsed::to_string)),
+            (Setting::Batch, count(settings.batch)),
+            (Setting::Seq, count(settings.seq)),
+            (Setting::Pack, settings.pack.map(|pack| pack.to_string())),
+            (Setting::Accumulate, count(settings.accumulate)),
+            (Setting::Dtype, settings.dtype.as_ref().map(Parsed::to_string)),
         ];
-        let groups = [OptimizerArgs::spelled(settings), StepOptionArgs::spelled(settings)];
+        let groups = [OptimizerArgs::values(settings), StepOptionArgs::values(settings)];
         sizes.into_iter().chain(groups.concat()).collect::<Vec<_>>()
     };
-    for ((flag, found), (_, made)) in spelled(&given).into_iter().zip(spelled(&fixed)) {
+    for ((setting, found), (_, made)) in values(&given).into_iter().zip(values(&fixed)) {
         if let Some(found) = found.filter(|found| Some(found) != made.as_ref()) {
-            return Err(differs(&flag, made.unwrap_or_else(|| "its default".to_owned()), found));
+            return Err(differs(setting, made.unwrap_or_else(|| "its default".to_owned()), found));
         }
     }
     check_mesh(given.mesh.as_deref(), bundle)?;
     let settings = adapters(given, bundle)?;
     let (mesh, target) = (bundle.mesh(), Some(target(settings.target.clone(), bundle)?));
-    // What the module was made without, such as --remat-every, is none of the given settings either.
+    // An option that the module was built without, such as remat_every, is in none of the given settings either.
     Ok(Settings { mesh, target, ..fixed.or(settings) })
 }
 
@@ -76,8 +76,8 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError
 ///
 /// # Errors
 /// If they are others.
-pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(), TrainError> {
-    let (made, found) = (&bundle.manifest().made.templates, replaced(templates));
+pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(), AppError> {
+    let (made, found) = (&bundle.manifest().made.templates, template_digests(templates));
     if *made == found {
         return Ok(());
     }
@@ -85,29 +85,30 @@ pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(
         [] => "the built-in templates".to_owned(),
         _ => all.into_iter().cloned().collect::<Vec<_>>().join(", "),
     };
-    Err(differs("--templates", names(made.keys().collect()), names(found.keys().collect())))
+    Err(differs(Setting::Templates, names(made.keys().collect()), names(found.keys().collect())))
 }
 
 /// Opens the bundle that the settings name, if they name one.
 ///
 /// # Errors
 /// If it is none, or is to be recompiled where none is named.
-pub fn open(given: &Settings) -> Result<Option<Bundle>, TrainError> {
+pub fn open(given: &Settings) -> Result<Option<Bundle>, AppError> {
     let recompile = given.recompile == Some(true);
     let contents = if recompile { Contents::Module } else { Contents::All };
     match &given.bundle {
         Some(folder) => Ok(Some(Bundle::open(folder, contents)?)),
         None if recompile => Err(TrainError::Setting {
-            setting: "--recompile",
-            problem: "expected --bundle with it, found none".into(),
+            setting: Setting::Recompile,
+            problem: format!("expected {} with it, found none", Setting::Bundle),
             hint: Some("without a bundle every run compiles the step; leave it out".into()),
-        }),
+        }
+        .into()),
         None => Ok(None),
     }
 }
 
-/// What the step of a bundle is made from.
-pub enum Source {
+/// How the step of a bundle is obtained.
+pub enum StepSource {
     /// An executable that this plugin made.
     Executable(Vec<u8>),
     /// The module: there is no such executable.
@@ -116,12 +117,12 @@ pub enum Source {
     Recompiled,
 }
 
-impl Source {
+impl StepSource {
     /// What the bundle has for a target and a plugin.
     ///
     /// # Errors
     /// If a file cannot be read, or has changed.
-    pub fn of(bundle: &Bundle, given: &Settings, target: &Target, plugin: &Path) -> Result<Self, TrainError> {
+    pub fn of(bundle: &Bundle, given: &Settings, target: &Target, plugin: &Path) -> Result<Self, AppError> {
         if given.recompile == Some(true) {
             return Ok(Self::Recompiled);
         }
@@ -145,12 +146,7 @@ impl Source {
     /// # Errors
     /// If the bundle is for something else, or the plugin fails. If a module to recompile is not the one that its manifest
     /// describes, for this version of hloom.
-    pub fn step(
-        &self,
-        bundle: &Bundle,
-        engine: &Engine,
-        spec: &StepSpec<'_>,
-    ) -> Result<Compiled, TrainError> {
+    pub fn step(&self, bundle: &Bundle, engine: &Engine, spec: &StepSpec<'_>) -> Result<Compiled, AppError> {
         let program = bundle.program(spec)?;
         if matches!(self, Self::Recompiled) && bundle.manifest().hloom == env!("CARGO_PKG_VERSION") {
             let expected = sha256(&proto::encode(&step::build(spec, step::StepKind::Train)?.module));
@@ -169,14 +165,14 @@ impl Source {
 }
 
 /// The settings of the adapters, which are compared as PEFT writes them.
-fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
-    const FLAGS: [(&str, &str); 6] = [
-        ("r", "--rank"),
-        ("lora_alpha", "--alpha"),
-        ("use_rslora", "--rslora"),
-        ("target_modules", "--targets"),
-        ("rank_pattern", "rank-pattern"),
-        ("alpha_pattern", "alpha-pattern"),
+fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> {
+    const FIELDS: [(&str, Setting); 6] = [
+        ("r", Setting::Rank),
+        ("lora_alpha", Setting::Alpha),
+        ("use_rslora", Setting::Rslora),
+        ("target_modules", Setting::Targets),
+        ("rank_pattern", Setting::RankPattern),
+        ("alpha_pattern", Setting::AlphaPattern),
     ];
     let made = &bundle.manifest().made.lora;
     let LoraSpec { rank, alpha, scaling, targets, rank_pattern, alpha_pattern, .. } = lora_spec(made);
@@ -190,20 +186,20 @@ fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, TrainError> {
         ..Settings::default()
     };
     let requested = given.or(fixed);
-    let found = adapter_config(&plan::lora(&requested), None);
+    let found = adapter_config(&resolve::lora(&requested), None);
     let json = |config| serde_json::to_value(config).unwrap_or_default();
     let (made, found) = (json(made), json(&found));
-    for (field, flag) in FLAGS {
+    for (field, setting) in FIELDS {
         let text =
             |config: &serde_json::Value| config.get(field).map(ToString::to_string).unwrap_or_default();
         if made.get(field) != found.get(field) {
-            return Err(differs(flag, text(&made), text(&found)));
+            return Err(differs(setting, text(&made), text(&found)));
         }
     }
     Ok(requested)
 }
 
-fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), TrainError> {
+fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), AppError> {
     let Some(given) = given else { return Ok(()) };
     let found = load_mesh(given)?.config.to_string();
     if bundle.mesh_text()?.as_deref() == Some(found.as_str()) {
@@ -212,37 +208,43 @@ fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), TrainError> {
     let mesh = bundle.manifest().made.mesh.clone();
     let made =
         mesh.map_or("a single device".to_owned(), |mesh| format!("the mesh config in mesh.toml ({mesh})"));
-    Err(differs("--mesh", made, given.display().to_string()))
+    Err(differs(Setting::Mesh, made, given.display().to_string()))
 }
 
 /// The target that is given, else the only one of the bundle.
-fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Target>, TrainError> {
+fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Target>, AppError> {
     let targets = &bundle.manifest().targets;
     let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
     match (given, &names[..]) {
         (Some(target), _) => Ok(target),
-        (None, [only]) => only.parse().map_err(|problem: String| TrainError::Setting {
-            setting: "--target",
-            problem: format!("the bundle was made for a device of the user's own: {problem}"),
-            hint: Some("give the device's file, such as `--target mine.toml:8`".into()),
+        (None, [only]) => only.parse().map_err(|problem: String| {
+            AppError::from(TrainError::Setting {
+                setting: Setting::Target,
+                problem: format!("the bundle was made for a device of the user's own: {problem}"),
+                hint: Some(format!(
+                    "give the device's file, such as {}",
+                    Setting::Target.with("mine.toml:8")
+                )),
+            })
         }),
         (None, several) => Err(TrainError::Setting {
-            setting: "--target",
+            setting: Setting::Target,
             problem: format!("expected one of the bundle's targets, found none: {}", several.join(", ")),
-            hint: several.first().map(|first| format!("for example `--target {first}`")),
-        }),
+            hint: several.first().map(|first| format!("for example {}", Setting::Target.with(first))),
+        }
+        .into()),
     }
 }
 
-fn differs(setting: &str, made: String, found: String) -> TrainError {
-    BundleError::Differs { setting: setting.to_owned(), made, found }.into()
+fn differs(setting: Setting, made: String, found: String) -> AppError {
+    BundleError::Differs { setting: setting.to_string(), made, found }.into()
 }
 
 /// The error for what a bundle's manifest says and no setting that is given.
-pub fn wrong_manifest(bundle: &Bundle, error: &impl ToString) -> TrainError {
+pub fn wrong_manifest(bundle: &Bundle, error: &impl ToString) -> AppError {
     odd(bundle, format!("{MANIFEST}: {}", error.to_string()))
 }
 
-fn odd(bundle: &Bundle, reason: String) -> TrainError {
+fn odd(bundle: &Bundle, reason: String) -> AppError {
     BundleError::NotABundle { path: bundle.folder().to_owned(), reason }.into()
 }

@@ -1,11 +1,17 @@
-//! The settings of a run, as flags and as a file say them.
+//! The settings of the application: keys of a run file, arguments of a command line.
 
 use std::{fmt, num::NonZeroUsize, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::value_parsers::{AttentionKind, Parsed};
-use crate::{base::DType, model::Targets, optim::ScheduleKind, step::Remat, targets::Target};
+use super::parsed::{AttentionKind, Parsed};
+use crate::{
+    base::{DType, Setting},
+    model::Targets,
+    optim::ScheduleKind,
+    step::Remat,
+    targets::Target,
+};
 
 /// Defines the settings once: as flags, as the keys of a run file, with a way to merge the two, and each group of them as
 /// flags of its own, for the commands that take only these.
@@ -39,13 +45,13 @@ macro_rules! settings {
             $(#[$of_group])*
             #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
             pub struct $group {
-                $( $(#[$of_member])* $member: Option<$of>, )*
+                $( $(#[$of_member])* pub $member: Option<$of>, )*
             }
 
             impl $group {
-                /// The flags of the group, with what settings say of them.
-                pub fn spelled(settings: &Settings) -> Vec<(String, Option<String>)> {
-                    vec![$( (flag(stringify!($member)), settings.$member.as_ref().map(ToString::to_string)), )*]
+                /// The names of the group's settings, with their values in `settings`.
+                pub fn values(settings: &Settings) -> Vec<(Setting, Option<String>)> {
+                    vec![$( (setting(stringify!($member)), settings.$member.as_ref().map(SettingValue::text)), )*]
                 }
             }
 
@@ -60,175 +66,210 @@ macro_rules! settings {
 
 settings! {
     struct Settings {
-        /// A Hugging Face folder, a GGUF file, or `smollm2-135m`, which hloom fetches [default: smollm2-135m]
+        /// A Hugging Face folder, a GGUF file, or a built-in model
         #[arg(long, value_name = "NAME|DIR", help_heading = "Model and data")]
         model: String,
-        /// Rows to learn from, one JSON object a line [default: the quick start's conversations]
+        /// Training samples, one JSON object a line
         #[arg(long, value_name = "F.jsonl", help_heading = "Model and data")]
         data: PathBuf,
-        /// Rows kept from training to measure on; 0 for none [default: the last 16 of the quick start; of --data a
-        /// twentieth, at most 64, chosen with the seed]
+        /// Number of samples held out for evaluation; 0 disables it
         #[arg(long, value_name = "N", help_heading = "Model and data")]
         held_out: usize,
-        /// A question whose answer is shown before and after training [default: one for the quick start, else none]
+        /// A question to answer before and after training
         #[arg(long, value_name = "TEXT", help_heading = "Model and data")]
         question: String,
 
-        /// Updates [default: 60 for the quick start, else one pass over the rows]
+        /// Number of optimizer updates
         #[arg(long, value_name = "N", help_heading = "Training")]
         steps: usize,
-        /// Sequences of a batch [default: 4, or the next number that --mesh divides]
-        #[arg(long, value_name = "N", help_heading = "Training")]
-        batch: usize,
-        /// Tokens of a sequence; longer rows are cut [default: 128 for the quick start, else 512]
-        #[arg(long, value_name = "N", help_heading = "Training")]
-        seq: usize,
-        /// Put several rows into each sequence, each seeing itself only, so that little is padding
-        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-              hide_possible_values = true, help_heading = "Training")]
-        pack: bool,
-        /// Batches whose gradients make one update [default: 1]
+        /// Gradient accumulation steps: batches that make one update
         #[arg(long, value_name = "N", help_heading = "Training")]
         accumulate: usize,
-        /// The learning rate after the warm-up [default: 1e-3]
+        /// Peak learning rate, after the warmup
         #[arg(long, value_name = "RATE", help_heading = "Training")]
         lr: f64,
-        /// What the learning rate does then: cosine, linear or constant [default: cosine]
+        /// Learning rate schedule after the warmup: cosine, linear or constant
         #[arg(long, value_name = "CURVE", help_heading = "Training")]
         schedule: Parsed<ScheduleKind>,
-        /// Updates over which the learning rate rises, from zero in the first [default: 5, or a tenth of a
-        /// shorter run]
+        /// Number of updates over which the learning rate rises linearly from zero
         #[arg(long, value_name = "N", help_heading = "Training")]
         warmup: usize,
-        /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type
-        /// that the model's config names]
-        #[arg(long, value_name = "TYPE", help_heading = "Training")]
-        dtype: Parsed<DType>,
-        /// Decides the order of the rows and the start of the adapters [default: 0]
+        /// Seed of the order of the samples and of the initial adapters
         #[arg(long, value_name = "N", help_heading = "Training")]
         seed: u64,
 
-        /// The rank of the adapters [default: 8]
-        #[arg(long, value_name = "N", help_heading = "Adapters")]
-        rank: usize,
-        /// The numerator of their scale, which is alpha / rank [default: 16]
-        #[arg(long, value_name = "X", help_heading = "Adapters")]
-        alpha: f64,
-        /// Scale by alpha / sqrt(rank) instead
+        /// Scale adapters by alpha / sqrt(rank) instead of alpha / rank
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Adapters")]
         rslora: bool,
-        /// Which linears: names with commas between them, `all-linear`, or `re:` and a regular expression
-        /// [default: all-linear]
-        #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
-        targets: Parsed<Targets>,
-        /// Ranks of some modules, by regular expression; the first that matches counts.
+        /// Ranks of some modules, by regular expression; the first match decides.
         #[arg(skip)]
         rank_pattern: Ordered<usize>,
-        /// Alphas of some modules, by regular expression; the first that matches counts.
+        /// Alphas of some modules, by regular expression; the first match decides.
         #[arg(skip)]
         alpha_pattern: Ordered<f64>,
 
-        /// Where to run: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for what is there [default: cpu, with as many
-        /// devices as --mesh makes]
-        #[arg(long, value_name = "TARGET", help_heading = "Device")]
-        target: Parsed<Target>,
-        /// The share of a GPU's memory that is used at most, from above 0 to 1 [default: the plugin's, mostly 0.75]
+        /// Maximum share of GPU memory to allocate, above 0 and up to 1
         #[arg(long, value_name = "X", help_heading = "Device")]
         memory_fraction: f32,
-        /// Take all of that memory at the start [default: the plugin's, mostly true]
+        /// Allocate that share of GPU memory at the start
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Device")]
         preallocate: bool,
-        /// How the tensors lie on several devices
-        #[arg(long, value_name = "F.toml", help_heading = "Device")]
-        mesh: PathBuf,
-        /// A step that `hloom compile` made: it brings its mesh, batch, adapters and optimizer
+        /// Run the step of a compiled bundle, with its mesh, batch, adapters and optimizer
         #[arg(long, value_name = "DIR", help_heading = "Device")]
         bundle: PathBuf,
-        /// With --bundle, ignore its executables and compile its module
+        /// Compile the bundle's module instead of loading its executables
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Device")]
         recompile: bool,
-        /// The PJRT plugin to use, instead of the store's
-        #[arg(long, value_name = "PATH", help_heading = "Device")]
-        plugin: PathBuf,
-        /// Seconds that the plugin may take to start [default: 120]
-        #[arg(long, value_name = "S", help_heading = "Device")]
-        timeout: f64,
-        /// Fetch nothing
-        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-              hide_possible_values = true, help_heading = "Device")]
-        offline: bool,
-        /// A folder of templates that replace the built-in ones of the same name
-        #[arg(long, value_name = "DIR", help_heading = "Device")]
-        templates: PathBuf,
 
-        /// Where the adapter, metrics and checkpoints go [default: the first of out, out-2, out-3 ... without an adapter]
+        /// Output folder for the adapter, metrics and checkpoints
         #[arg(long, value_name = "DIR", help_heading = "Output")]
         out: PathBuf,
-        /// Go on from the last checkpoint in --out
+        /// Resume from the last checkpoint in the output folder
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Output")]
         resume: bool,
-        /// Updates between two checkpoints; 0 for none but the last [default: 100]
+        /// Number of updates between checkpoints; 0 saves only the last
         #[arg(long, value_name = "N", help_heading = "Output")]
         save_every: usize,
     }
 
-    /// What a step holds of the optimizer.
+    /// Settings of the tensors of a step.
+    struct WorkloadArgs {
+        /// Rows of a batch
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        batch: usize,
+        /// Tokens of a row; longer samples are truncated
+        #[arg(long, value_name = "N", help_heading = "Training")]
+        seq: usize,
+        /// Pack several samples into each row; a token attends to its own sample only
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Training")]
+        pack: bool,
+        /// Element type of weights and activations: float32 or bfloat16
+        #[arg(long, value_name = "TYPE", help_heading = "Training")]
+        dtype: Parsed<DType>,
+        /// LoRA rank
+        #[arg(long, value_name = "N", help_heading = "Adapters")]
+        rank: usize,
+        /// LoRA alpha: adapters are scaled by alpha / rank
+        #[arg(long, value_name = "X", help_heading = "Adapters")]
+        alpha: f64,
+        /// Linears to adapt: comma-separated names, `all-linear`, or `re:` and a regular expression
+        #[arg(long, value_name = "NAMES", help_heading = "Adapters")]
+        targets: Parsed<Targets>,
+    }
+
+    /// Settings of the devices that a command runs on.
+    struct DeviceArgs {
+        /// Devices to run on: `cpu:8`, `mi300x:8`, `h100`, `v5e:2x4`, or `rocm:8` for those present
+        #[arg(long, value_name = "TARGET", help_heading = "Device")]
+        target: Parsed<Target>,
+        /// Mesh config that shards the tensors over several devices
+        #[arg(long, value_name = "F.toml", help_heading = "Device")]
+        mesh: PathBuf,
+        /// Seconds that the plugin may take to start
+        #[arg(long, value_name = "S", help_heading = "Device")]
+        timeout: f64,
+    }
+
+    /// Settings of the plugin and the templates.
+    struct PluginArgs {
+        /// PJRT plugin file
+        #[arg(long, value_name = "PATH", help_heading = "Device")]
+        plugin: PathBuf,
+        /// Do not fetch anything
+        #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+              hide_possible_values = true, help_heading = "Device")]
+        offline: bool,
+        /// Folder of templates that replace built-in ones of the same name
+        #[arg(long, value_name = "DIR", help_heading = "Device")]
+        templates: PathBuf,
+    }
+
+    /// Settings of the optimizer.
     struct OptimizerArgs {
-        /// Decay of the adapters [default: 0]
+        /// Weight decay of the adapters
         #[arg(long, value_name = "X", help_heading = "Optimizer")]
         weight_decay: f64,
-        /// Decay of the mean of gradients [default: 0.9]
+        /// Decay rate of the first moment
         #[arg(long, value_name = "X", help_heading = "Optimizer")]
         beta1: f64,
-        /// Decay of the mean of squared gradients [default: 0.999]
+        /// Decay rate of the second moment
         #[arg(long, value_name = "X", help_heading = "Optimizer")]
         beta2: f64,
-        /// Keeps the quotient finite [default: 1e-8]
+        /// AdamW's epsilon
         #[arg(long, value_name = "X", help_heading = "Optimizer")]
         eps: f64,
-        /// The largest norm of the gradients; `inf` clips nothing [default: 1]
+        /// Clip gradients to this global norm; `inf` disables clipping
         #[arg(long, value_name = "X", help_heading = "Optimizer")]
         max_grad_norm: f64,
     }
 
-    /// How a step is computed.
+    /// Settings that trade time for memory.
     struct StepOptionArgs {
-        /// How attention is computed: dense, or in blocks, which needs less memory [default: dense up to a --seq of
-        /// 1024, else blocks]
-        #[arg(long, value_name = "HOW", help_heading = "Step options")]
+        /// Attention algorithm: dense, or blocks, which needs less memory
+        #[arg(long, value_name = "KIND", help_heading = "Step options")]
         attention: Parsed<AttentionKind>,
-        /// Queries and keys of a block of attention [default: 512]
+        /// Queries and keys in a block of attention
         #[arg(long, value_name = "N", help_heading = "Step options")]
         attention_block: NonZeroUsize,
-        /// Positions of each sequence whose logits are there at one time [default: as many as take 128 MiB of a device]
+        /// Positions of each row whose logits exist at one time
         #[arg(long, value_name = "N", help_heading = "Step options")]
         loss_chunk: NonZeroUsize,
-        /// What the forward pass leaves for the backward one, which computes the rest again: full (only the input of
-        /// each layer), dots (the results of matrix products too), none (all that is needed), or offload (the
-        /// input of each layer, in the host's memory) [default: dots where it keeps at most 1 GiB on a device, else full]
+        /// Rematerialization policy: the forward pass of a layer saves its input (full), also the results of matrix
+        /// products (dots), all that the backward pass reads (none), or its input in host memory (offload)
         #[arg(long, value_name = "POLICY", help_heading = "Step options")]
         remat: Parsed<Remat>,
-        /// Leave only the input of every so many layers, which then run forward once more under --remat
+        /// Save only the input of every K-th layer and run K layers forward again in the backward pass
         #[arg(long, value_name = "K", help_heading = "Step options")]
         remat_every: NonZeroUsize,
-        /// Keep the frozen matrices of the layers in the host's memory, and bring those of a layer to the device while it
-        /// is computed
+        /// Keep the frozen matrices of the layers in host memory; copy one layer at a time to the device
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Step options")]
         offload_weights: bool,
-        /// Parts of a batch that a step computes one after the other [default: 1]
+        /// Number of equal parts of a batch that a step computes one after the other
         #[arg(long, value_name = "N", help_heading = "Step options")]
         micro_batches: NonZeroUsize,
     }
 }
 
-/// The flag of a member.
-fn flag(member: &str) -> String {
-    format!("--{}", member.replace('_', "-"))
+/// The value of a setting as text.
+trait SettingValue {
+    fn text(&self) -> String;
+}
+
+macro_rules! setting_values {
+    ($( $type:ty ),*) => {
+        $( impl SettingValue for $type {
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        } )*
+    };
+}
+
+setting_values![usize, f64, bool, NonZeroUsize];
+
+impl<T: fmt::Display> SettingValue for Parsed<T> {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl SettingValue for PathBuf {
+    fn text(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// The setting of a field.
+fn setting(field: &str) -> Setting {
+    let name = field.replace('_', "-");
+    let found = Setting::ALL.iter().copied().find(|setting| setting.name() == name);
+    found.expect("every field of the settings is a setting")
 }
 
 /// A table whose order counts.

@@ -1,7 +1,10 @@
 use std::fmt;
 
-use super::value_parsers::Parsed;
-use crate::{base::DType, targets::Platform};
+use super::parsed::Parsed;
+use crate::{
+    base::{DType, Setting},
+    targets::Platform,
+};
 
 /// The element type of weights and activations in a step, and why it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,10 @@ impl fmt::Display for ComputeType {
             Reason::Requested => return f.write_str(name),
             Reason::Model => "the model's own type",
             Reason::ModelInFloat16 => "the model's own type is float16, which steps do not compute in",
-            Reason::Unnamed => "the model's config names no type; `--dtype bfloat16` needs half the memory",
+            Reason::Unnamed => {
+                let half = Setting::Dtype.with("bfloat16");
+                return write!(f, "{name} (the model's config names no type; {half} needs half the memory)");
+            }
             Reason::Cpu => "the default on CPUs",
         };
         write!(f, "{name} ({reason})")
@@ -93,7 +99,7 @@ mod tests {
             None,
             None,
             &[rocm],
-            "float32 (the model's config names no type; `--dtype bfloat16` needs half the memory)",
+            "float32 (the model's config names no type; setting `dtype = bfloat16` needs half the memory)",
         );
         assert_eq!(ComputeType::new(Some(&Parsed(DType::F32)), None, &[]).notice(), None);
     }
