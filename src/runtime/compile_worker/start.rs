@@ -99,7 +99,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
         return Ok(());
     }
 
-    let missing = presence::look(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
+    let missing = presence::detect(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
     let mut worker = worker.clone();
     if missing.is_some() {
         worker.timeout = Some(worker.timeout.map_or(WITHOUT_DEVICES, |timeout| timeout.min(WITHOUT_DEVICES)));
