@@ -21,12 +21,12 @@ use crate::{
     mesh::{Plan, explain_warnings},
     optim::AdamW,
     pjrt::{self, CompileOptions, ProgramFormat},
-    runtime::compile_worker::{CompileJob, CompileWorkerError, Origin, WorkerProgram, compile_cached},
+    runtime::compile_worker::{CompileJob, CompileOrigin, CompileWorkerError, WorkerProgram, compile_cached},
     runtime::{
-        Devices,
+        DeviceMesh,
         bundle::{
-            self, Build, BundleWriter, Made, Manifest, MemoryReport, Optimizer, PluginRecord, SlotRecord,
-            sha256,
+            self, BundleWriter, Manifest, MemoryReport, ModuleInputs, OptimizerSettings, PluginRecord,
+            SlotRecord, TargetBuild, sha256,
         },
     },
     step::{self, StepProgram, StepSpec},
@@ -135,7 +135,7 @@ impl Compile {
             hloom: env!("CARGO_PKG_VERSION").to_owned(),
             module_sha256: sha256(&module),
             files: Default::default(),
-            made: Made { mesh: mesh.as_ref().map(|plan| plan.mesh.to_string()), ..made },
+            made: ModuleInputs { mesh: mesh.as_ref().map(|plan| plan.mesh.to_string()), ..made },
             inputs,
             outputs,
             targets: outcomes.iter().map(|outcome| outcome.build.clone()).collect(),
@@ -161,8 +161,8 @@ impl Compile {
     }
 
     /// The templates, which are the same for every target.
-    fn templates(&self, devices: &[Devices]) -> Result<TemplateLibrary, Failure> {
-        let of = |devices: &Devices| {
+    fn templates(&self, devices: &[DeviceMesh]) -> Result<TemplateLibrary, Failure> {
+        let of = |devices: &DeviceMesh| {
             let platform = devices.target().platform();
             Ok::<_, TrainError>((platform, templates(self.templates.as_deref(), Some(platform))?))
         };
@@ -183,17 +183,17 @@ impl Compile {
     }
 
     /// The devices of every target: equally many, for the module is the same.
-    fn devices(&self, mesh: Option<crate::mesh::Loaded>) -> Result<Vec<Devices>, Failure> {
+    fn devices(&self, mesh: Option<crate::mesh::Loaded>) -> Result<Vec<DeviceMesh>, Failure> {
         let mut targets: Vec<Option<Target>> =
             self.all_targets.iter().map(|word| Some(word.0.clone())).collect();
         if targets.is_empty() {
             targets.push(None);
         }
-        let mut all: Vec<Devices> = Vec::new();
+        let mut all: Vec<DeviceMesh> = Vec::new();
         for target in targets {
-            let devices = Devices::new(target, mesh.clone()).map_err(TrainError::from)?;
+            let devices = DeviceMesh::new(target, mesh.clone()).map_err(TrainError::from)?;
             let target = devices.target();
-            if let Some(first) = all.first().map(Devices::target)
+            if let Some(first) = all.first().map(DeviceMesh::target)
                 && first.devices() != target.devices()
             {
                 let problem =
@@ -246,12 +246,12 @@ impl Compiler<'_> {
         let record = plugin_record(&plugin, target, &self.store)?;
         let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
         let options = CompileOptions { partitioner, ..target.compile_options() };
-        let program = pjrt::Program { format: ProgramFormat::Hlo, bytes: self.module };
+        let program = pjrt::PjrtProgram { format: ProgramFormat::Hlo, bytes: self.module };
         let job = CompileJob { plugin: &plugin, target, program, options: &options };
         let cache = self.store.join("compiled");
         let limit = target.device().and_then(|device| device.memory_bytes);
         let report = |limit| MemoryReport::of_slots(target, limit, &self.program.inputs);
-        let build = Build {
+        let build = TargetBuild {
             target: target.to_string(),
             executable: None,
             optimized: None,
@@ -266,7 +266,7 @@ impl Compiler<'_> {
             Ok(compiled) => compiled,
             Err(CompileWorkerError::TooLarge { message, .. }) => {
                 let report = report(limit).too_large(message);
-                return Ok(Outcome { build, report, origin: Origin::Compiler });
+                return Ok(Outcome { build, report, origin: CompileOrigin::Compiler });
             }
             Err(source) => return Err(TrainError::Compile { target: target.to_string(), source }),
         };
@@ -279,7 +279,7 @@ impl Compiler<'_> {
         let limit = limit.or(compiled.memory_limit);
         let report = report(limit).compiled(target.platform(), &compiled.memory, &values);
         let (major, minor) = compiled.api_version;
-        let build = Build {
+        let build = TargetBuild {
             executable: Some(executable),
             optimized: Some(optimized),
             plugin: PluginRecord { api: Some(format!("{major}.{minor}")), ..build.plugin },
@@ -292,11 +292,16 @@ impl Compiler<'_> {
     }
 }
 
-fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates: &TemplateLibrary) -> Made {
+fn made(
+    model: String,
+    workload: &OwnedWorkload,
+    spec: &StepSpec<'_>,
+    templates: &TemplateLibrary,
+) -> ModuleInputs {
     let step::Workload { config, dtype, batch, seq, packing, .. } = spec.workload;
     let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
     let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
-    Made {
+    ModuleInputs {
         model,
         config: serde_json::to_value(config).unwrap_or_default(),
         batch,
@@ -305,7 +310,7 @@ fn made(model: String, workload: &OwnedWorkload, spec: &StepSpec<'_>, templates:
         dtype: dtype.name().to_owned(),
         lora: adapter_config(&workload.spec, None),
         options: spec.options,
-        optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },
+        optimizer: OptimizerSettings { beta1, beta2, eps, weight_decay, max_grad_norm },
         mesh: None,
         templates: replaced(templates),
     }

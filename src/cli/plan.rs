@@ -17,7 +17,7 @@ use crate::{
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
-    runtime::{Devices, DevicesError},
+    runtime::{DeviceMesh, DeviceMeshError},
     step::{Packing, StepOptions},
     targets::{GpuMemory, Target},
     train::{
@@ -283,16 +283,16 @@ pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, TrainError>
         return Ok(settings.target.clone());
     }
     let target = settings.target.as_ref().map(|word| word.0.clone()).unwrap_or_default();
-    Ok(Some(Parsed(target.with_memory(memory).map_err(DevicesError::from)?)))
+    Ok(Some(Parsed(target.with_memory(memory).map_err(DeviceMeshError::from)?)))
 }
 
 /// The devices to run on, and how tensors lie on them.
 ///
 /// # Errors
 /// If the mesh config cannot be read, or there are several devices without one.
-pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<Devices, TrainError> {
+pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<DeviceMesh, TrainError> {
     let loaded = mesh.map(load_mesh).transpose()?;
-    Ok(Devices::new(target.map(|word| word.0.clone()), loaded)?)
+    Ok(DeviceMesh::new(target.map(|word| word.0.clone()), loaded)?)
 }
 
 /// The optimizer.

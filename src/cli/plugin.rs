@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     pjrt::{NamedValue, PjrtError},
-    runtime::compile_worker::{Description, StartError},
+    runtime::compile_worker::{PluginDescription, StartError},
     store::{Network, PACKAGES, Package, Store},
     targets::{DeviceSpec, devices},
     train::TrainError,
@@ -114,7 +114,7 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
         .collect();
     // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
     let (version, attributes, lacks) = match Starter::new(env, timeout)?.describe(&path) {
-        Ok(Description { api_version: (major, minor), attributes }) => {
+        Ok(PluginDescription { api_version: (major, minor), attributes }) => {
             (Some(format!("{major}.{minor}")), attributes, None)
         }
         Err(TrainError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {

@@ -10,7 +10,7 @@ use crate::{
     base::{Diagnostic, nearest},
     model::{Config, builtin_names},
     pjrt::Plugin,
-    runtime::Devices,
+    runtime::DeviceMesh,
     step::StepError,
     store::{Network, PACKAGES, Package, Store, package},
     targets::{Platform, Target},
@@ -48,11 +48,11 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    pub fn devices(&self) -> Result<Devices, TrainError> {
+    pub fn devices(&self) -> Result<DeviceMesh, TrainError> {
         plan::devices(self.target.as_ref(), self.mesh.as_deref())
     }
 
-    pub fn templates(&self, devices: &Devices) -> Result<TemplateLibrary, TrainError> {
+    pub fn templates(&self, devices: &DeviceMesh) -> Result<TemplateLibrary, TrainError> {
         templates(self.templates.as_deref(), Some(devices.target().platform()))
     }
 
@@ -66,7 +66,7 @@ impl DeviceArgs {
 
     pub fn plugin(
         &self,
-        devices: &Devices,
+        devices: &DeviceMesh,
         resources: &Resources,
         starter: &Starter,
         reporter: &mut Reporter<'_>,

@@ -12,7 +12,7 @@ use std::{
 use super::{Answer, Env, Failure};
 use crate::{
     pjrt::Plugin,
-    runtime::compile_worker::{self, Description, StartJob, WorkerProgram},
+    runtime::compile_worker::{self, PluginDescription, StartJob, WorkerProgram},
     targets::Target,
     train::TrainError,
 };
@@ -53,7 +53,7 @@ impl Starter {
     }
 
     /// What a plugin says of itself.
-    pub fn describe(&self, plugin: &Path) -> Result<Description, TrainError> {
+    pub fn describe(&self, plugin: &Path) -> Result<PluginDescription, TrainError> {
         Ok(compile_worker::describe(plugin, &self.child)?)
     }
 }

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use super::render;
 use crate::{
     base::{DType, MemorySpace},
-    runtime::bundle::{Build, MemoryReport, PluginRecord},
-    runtime::compile_worker::Origin,
+    runtime::bundle::{MemoryReport, PluginRecord, TargetBuild},
+    runtime::compile_worker::CompileOrigin,
     step::{Remat, StepOptions, StepSpec, Workload},
 };
 
 /// What became of a target.
 pub struct Outcome {
     /// What the bundle says of it.
-    pub build: Build,
+    pub build: TargetBuild,
     /// What each device must hold.
     pub report: MemoryReport,
     /// Whether it was compiled now.
-    pub origin: Origin,
+    pub origin: CompileOrigin,
 }
 
 impl Outcome {
@@ -28,7 +28,7 @@ impl Outcome {
         json!({
             "target": build.target,
             "compile_seconds": build.compile_seconds,
-            "cached": *origin == Origin::Cache,
+            "cached": *origin == CompileOrigin::Cache,
             "fits": report.fits,
             "device_bytes": report.device_bytes,
             "limit_bytes": report.limit_bytes,
@@ -61,7 +61,7 @@ impl Outcome {
         let PluginRecord { name, version, api, .. } = &build.plugin;
         let api = api.as_ref().map(|api| format!(" (PJRT {api})")).unwrap_or_default();
         row("plugin", format!("{name} {version}{api}"));
-        let before = if *origin == Origin::Cache { ", before" } else { "" };
+        let before = if *origin == CompileOrigin::Cache { ", before" } else { "" };
         if build.executable.is_some() {
             row("compiled in", format!("{:.1} s{before}", build.compile_seconds));
         }

@@ -9,7 +9,7 @@ use super::{
     client::{Counted, Shared},
     device::Device,
     error::PjrtError,
-    handle::{Event, Owned},
+    handle::{DeviceEvent, Owned},
     sys::{self, CStruct, Call},
 };
 use crate::base::{ArrayShape, DType, Literal, MemorySpace};
@@ -81,7 +81,7 @@ impl Buffer {
         // is done, since this waits for its event.
         unsafe {
             let args = self.table().call(args)?;
-            Event::new(self.raw.plugin(), sys::BufferToHostBufferArgs::CALL, args.event)?.wait()
+            DeviceEvent::new(self.raw.plugin(), sys::BufferToHostBufferArgs::CALL, args.event)?.wait()
         }
     }
 
@@ -115,7 +115,7 @@ impl Buffer {
         // event is ready, which `Upload` sees to. Event and buffer are ours.
         unsafe {
             let args = client.table().call(args)?;
-            let done = Event::new(client.plugin(), call, args.done_with_host_buffer)?;
+            let done = DeviceEvent::new(client.plugin(), call, args.done_with_host_buffer)?;
             let done = Transfer { done, bytes: PhantomData };
             let raw = Owned::new(client.plugin(), call, args.buffer)?;
             let buffer =
@@ -158,7 +158,7 @@ impl Buffer {
         // SAFETY: the buffer is alive, and the event is ours.
         unsafe {
             let args = self.table().call(args)?;
-            Event::new(self.raw.plugin(), sys::BufferReadyEventArgs::CALL, args.event)?.wait()
+            DeviceEvent::new(self.raw.plugin(), sys::BufferReadyEventArgs::CALL, args.event)?.wait()
         }
     }
 
@@ -191,7 +191,7 @@ impl Upload<'_> {
 
 /// The borrow of the host bytes; dropping it waits until the plugin is done with them.
 struct Transfer<'a> {
-    done: Event,
+    done: DeviceEvent,
     bytes: PhantomData<&'a [u8]>,
 }
 

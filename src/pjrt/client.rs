@@ -12,7 +12,7 @@ use super::{
     error::PjrtError,
     executable::LoadedExecutable,
     handle::Owned,
-    options::{self, CompileOptions, NamedValue, Program},
+    options::{self, CompileOptions, NamedValue, PjrtProgram},
     plugin::Plugin,
     sys::{self, CStruct, Call},
 };
@@ -100,7 +100,7 @@ impl Client {
     /// If the plugin refuses the program. A plugin may abort the process on a module that no verifier saw.
     pub fn compile(
         &self,
-        program: Program<'_>,
+        program: PjrtProgram<'_>,
         options: &CompileOptions,
     ) -> Result<LoadedExecutable, PjrtError> {
         let options = options.to_bytes()?;

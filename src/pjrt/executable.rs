@@ -13,7 +13,7 @@ use super::{
     client::Shared,
     device::Device,
     error::PjrtError,
-    handle::{Event, Owned},
+    handle::{DeviceEvent, Owned},
     sys::{self, CStruct, Call},
 };
 
@@ -288,7 +288,7 @@ impl LoadedExecutable {
         let finished: Vec<Result<(), PjrtError>> = events
             .into_iter()
             // SAFETY: the plugin gave the event, and it is ours.
-            .map(|event| unsafe { Event::new(self.client.plugin(), call, event) }?.wait())
+            .map(|event| unsafe { DeviceEvent::new(self.client.plugin(), call, event) }?.wait())
             .collect();
         let adopt = |raw| {
             // SAFETY: the plugin gave the buffer, and it is ours.

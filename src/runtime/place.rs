@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, ops::Range};
 use rayon::prelude::*;
 
 use super::{
-    Engine, RuntimeError, State,
+    DeviceState, Engine, RuntimeError,
     boxes::{self, Boxed},
 };
 use crate::{
@@ -82,7 +82,7 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Dia
 /// If a tensor cannot be read or copied.
 pub fn place_base(
     engine: &Engine,
-    state: &mut State,
+    state: &mut DeviceState,
     checkpoint: &Checkpoint,
     spec: &StepSpec<'_>,
     mut loaded: impl FnMut(usize),
@@ -104,7 +104,7 @@ pub fn place_base(
 ///
 /// # Errors
 /// If the plugin fails.
-pub fn place_zeros(engine: &Engine, state: &mut State, slots: &[Slot]) -> Result<(), RuntimeError> {
+pub fn place_zeros(engine: &Engine, state: &mut DeviceState, slots: &[Slot]) -> Result<(), RuntimeError> {
     for slot in slots {
         state.insert(slot.role, engine.place(slot, |_, _| Ok(()))?);
     }

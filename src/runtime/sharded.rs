@@ -132,11 +132,11 @@ fn shard_shape(slot: &Slot) -> Result<ArrayShape, RuntimeError> {
 
 /// What lives on the devices between two runs, by role.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct DeviceState {
     values: BTreeMap<Role, Sharded>,
 }
 
-impl State {
+impl DeviceState {
     /// Puts a value under its role, in place of the one before.
     pub fn insert(&mut self, role: Role, value: Sharded) {
         self.values.insert(role, value);

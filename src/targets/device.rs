@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Platform, TargetShape,
     gpu::{self, GpuInfo, GpuProduct},
-    read::{DeviceError, Section, Source},
+    read::{DeviceError, DeviceFile, Section},
     shape,
 };
 use crate::{
@@ -81,7 +81,7 @@ impl DeviceSpec {
     /// Reads the text of a device file; diagnostics name it `file`.
     pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Self, DeviceError> {
         let mut diagnostics = Diagnostics::default();
-        let source = Source::new(file, text);
+        let source = DeviceFile::new(file, text);
         let table = source.parse(&mut diagnostics);
         let mut top = Section::top(&source, &table, &mut diagnostics);
         let spec = Self::read(name, &mut top);

@@ -34,14 +34,14 @@ const POSITIVE: &str = "an integer above zero";
 const PLAIN_TEXT: &str = "a string of printable ASCII without quotes or backslashes";
 
 /// Text of a device file.
-pub(super) struct Source<'i> {
+pub(super) struct DeviceFile<'i> {
     /// Name in diagnostics.
     file: &'i str,
     text: &'i str,
     lines: LineIndex,
 }
 
-impl<'i> Source<'i> {
+impl<'i> DeviceFile<'i> {
     pub fn new(file: &'i str, text: &'i str) -> Self {
         Self { file, text, lines: LineIndex::new(text) }
     }
@@ -64,7 +64,7 @@ impl<'i> Source<'i> {
 
 /// A table of a file while it is being read.
 pub(super) struct Section<'a, 'i> {
-    source: &'a Source<'i>,
+    source: &'a DeviceFile<'i>,
     location: Location,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
@@ -72,7 +72,7 @@ pub(super) struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(source: &'a Source<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
+    pub fn top(source: &'a DeviceFile<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
         Self { source, location: Location::file(source.file), table, known: vec![], diagnostics }
     }
 

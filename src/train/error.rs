@@ -5,7 +5,7 @@ use crate::{
     data::DataError,
     pjrt::PjrtError,
     runtime::compile_worker::{CompileWorkerError, StartError},
-    runtime::{DevicesError, RuntimeError, bundle::BundleError},
+    runtime::{DeviceMeshError, RuntimeError, bundle::BundleError},
     step::StepError,
     store::StoreError,
     weights::WeightsError,
@@ -61,7 +61,7 @@ pub enum TrainError {
     },
     /// The devices cannot be used so.
     #[error("--target: {0}")]
-    Target(#[from] DevicesError),
+    Target(#[from] DeviceMeshError),
     /// The device failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

@@ -17,7 +17,9 @@ mod open;
 mod write;
 
 pub use error::BundleError;
-pub use manifest::{Build, Made, Manifest, Optimizer, PluginRecord, SlotRecord, sha256};
+pub use manifest::{
+    Manifest, ModuleInputs, OptimizerSettings, PluginRecord, SlotRecord, TargetBuild, sha256,
+};
 pub use memory::{Cause, LargeValue, MemoryReport};
 pub use open::{Bundle, Contents};
 pub use write::{BundleWriter, claim};
