@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{
     call::{Table, slice},
-    client::{Counted, Shared},
+    client_state::{ClientState, LiveBuffer},
     device::Device,
     error::PjrtError,
     handle::{DeviceEvent, Owned},
@@ -33,7 +33,7 @@ pub struct Buffer {
     shape: ArrayShape,
     device: i32,
     // Declared last, so that the client outlives the buffer.
-    client: Counted,
+    client: LiveBuffer,
 }
 
 impl Buffer {
@@ -96,7 +96,10 @@ impl Buffer {
     }
 
     /// Starts a copy to a device.
-    pub(super) fn upload<'a>(client: &Arc<Shared>, array: HostArray<'a>) -> Result<Upload<'a>, PjrtError> {
+    pub(super) fn upload<'a>(
+        client: &Arc<ClientState>,
+        array: HostArray<'a>,
+    ) -> Result<Upload<'a>, PjrtError> {
         check_bytes(array.shape, array.bytes.len())?;
         let dims: Vec<i64> = array.shape.dims.iter().map(|&dim| dim as i64).collect();
         let args = sys::ClientBufferFromHostBufferArgs {
@@ -118,8 +121,12 @@ impl Buffer {
             let done = DeviceEvent::new(client.plugin(), call, args.done_with_host_buffer)?;
             let done = Transfer { done, bytes: PhantomData };
             let raw = Owned::new(client.plugin(), call, args.buffer)?;
-            let buffer =
-                Self { raw, shape: array.shape.clone(), device: array.device, client: Counted::new(client) };
+            let buffer = Self {
+                raw,
+                shape: array.shape.clone(),
+                device: array.device,
+                client: LiveBuffer::new(client),
+            };
             Ok(Upload { done, buffer })
         }
     }
@@ -129,7 +136,7 @@ impl Buffer {
     /// # Safety
     /// As for [`Owned::new`]; `raw` is of `client`.
     pub(super) unsafe fn adopt(
-        client: &Arc<Shared>,
+        client: &Arc<ClientState>,
         call: &'static str,
         raw: *mut sys::Buffer,
     ) -> Result<Self, PjrtError> {
@@ -140,7 +147,7 @@ impl Buffer {
             let args = sys::BufferDeviceArgs { buffer: raw.raw(), ..CStruct::new() };
             let device = client.table().call(args)?.device;
             let device = Device::id_of(client.table(), device)?;
-            Ok(Self { raw, shape, device, client: Counted::new(client) })
+            Ok(Self { raw, shape, device, client: LiveBuffer::new(client) })
         }
     }
 
@@ -148,8 +155,8 @@ impl Buffer {
         self.raw.raw()
     }
 
-    pub(super) fn client(&self) -> &Arc<Shared> {
-        self.client.shared()
+    pub(super) fn client(&self) -> &Arc<ClientState> {
+        self.client.state()
     }
 
     /// Blocks until the device has written the array.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     buffer::Buffer,
     call::{Table, bytes, slice, text},
-    client::Shared,
+    client_state::ClientState,
     device::Device,
     error::PjrtError,
     handle::{DeviceEvent, Owned},
@@ -179,14 +179,14 @@ pub struct LoadedExecutable {
     num_outputs: usize,
     devices: Vec<i32>,
     // Declared last, so that the client outlives the executable.
-    client: Arc<Shared>,
+    client: Arc<ClientState>,
 }
 
 impl LoadedExecutable {
     /// # Safety
     /// As for [`Owned::new`]; `raw` is of `client`.
     pub(super) unsafe fn new(
-        client: &Arc<Shared>,
+        client: &Arc<ClientState>,
         call: &'static str,
         raw: *mut sys::LoadedExecutable,
     ) -> Result<Self, PjrtError> {

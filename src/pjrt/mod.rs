@@ -24,15 +24,15 @@ mod handle;
 
 mod device;
 
-mod client;
+mod client_state;
 
 mod buffer;
 
 mod executable;
 
-mod topology;
+mod client;
 
-pub(crate) mod log;
+mod topology;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,6 @@ pub use client::Client;
 pub use device::Device;
 pub use error::{ErrorCode, PjrtError};
 pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
-pub use log::while_listening;
 pub use options::{CompileOptions, NamedValue, OptionValue, PjrtProgram, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
 pub use topology::Topology;

@@ -2,14 +2,11 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use super::{DeviceState, RuntimeError, Sharded};
 use crate::{
-    base::{ArrayShape, Literal},
+    base::{ArrayShape, ArrayWindow, Literal, at_origin, copy_window},
     hlo::proto,
     mesh::{Plan, explain_warnings},
-    pjrt::{
-        Arg, Buffer, Client, CompileOptions, LoadedExecutable, PjrtProgram, Plugin, ProgramFormat,
-        while_listening,
-    },
-    runtime::boxes::{self, Boxed},
+    pjrt::{Arg, Buffer, Client, CompileOptions, LoadedExecutable, PjrtProgram, Plugin, ProgramFormat},
+    runtime::plugin_log::capture_warnings,
     step::{Role, Slot, StepProgram},
     targets::Target,
 };
@@ -66,7 +63,7 @@ impl Engine {
         // Shards are placed in this order, so the partitions have to be, whatever order the plugin would choose.
         let devices = self.devices.clone();
         let options = CompileOptions { partitioner, devices, ..self.options.clone() };
-        let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
+        let (executable, warnings) = capture_warnings(|| self.client.compile(source, &options));
         let warnings = explain_warnings(warnings, program.module.module(), mesh);
         self.ready(program, executable?, warnings)
     }
@@ -117,10 +114,10 @@ impl Engine {
         }
         self.place(slot, |window, bytes| {
             let part = ArrayShape::new(shape.dtype, window.iter().map(Range::len).collect::<Vec<_>>());
-            let from = Boxed { sizes: &shape.dims, window };
-            let origin = boxes::at_origin(window);
-            let to = Boxed { sizes: &part.dims, window: &origin };
-            boxes::copy(literal.bytes(), from, bytes, to, shape.dtype.bytes());
+            let from = ArrayWindow { dims: &shape.dims, ranges: window };
+            let origin = at_origin(window);
+            let to = ArrayWindow { dims: &part.dims, ranges: &origin };
+            copy_window(literal.bytes(), from, bytes, to, shape.dtype.bytes());
             Ok(())
         })
     }

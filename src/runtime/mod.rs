@@ -1,13 +1,13 @@
 //! Layer 5: a step on devices. [`DeviceMesh`] says which, and how tensors lie on them; [`Engine`] compiles programs for
 //! them, [`DeviceState`] holds what lives there between two runs: weights, adapters, optimizer.
 
-mod boxes;
 pub mod bundle;
 pub mod compile_worker;
 mod device_mesh;
 mod engine;
 mod error;
 mod place;
+mod plugin_log;
 mod sharded;
 
 pub use device_mesh::{DeviceMesh, DeviceMeshError};

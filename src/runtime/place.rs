@@ -2,12 +2,9 @@ use std::{collections::BTreeSet, ops::Range};
 
 use rayon::prelude::*;
 
-use super::{
-    DeviceState, Engine, RuntimeError,
-    boxes::{self, Boxed},
-};
+use super::{DeviceState, Engine, RuntimeError};
 use crate::{
-    base::{DType, Diagnostic, Diagnostics, Location},
+    base::{ArrayWindow, DType, Diagnostic, Diagnostics, Location, at_origin, copy_window, full_window},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
@@ -152,14 +149,14 @@ fn read_layer(
         inside.push(0..ranges[0].len());
         inside.extend(ranges[1..].iter().cloned());
     }
-    if inside == boxes::whole(&read) {
+    if inside == full_window(&read) {
         return checkpoint.read(name, &on_disk, dtype, out);
     }
     let width = dtype.bytes();
     let mut bytes = vec![0; read.iter().product::<usize>() * width];
     checkpoint.read(name, &on_disk, dtype, &mut bytes)?;
-    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), boxes::at_origin(&inside));
-    let from = Boxed { sizes: &read, window: &inside };
-    boxes::copy(&bytes, from, out, Boxed { sizes: &extents, window: &origin }, width);
+    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), at_origin(&inside));
+    let from = ArrayWindow { dims: &read, ranges: &inside };
+    copy_window(&bytes, from, out, ArrayWindow { dims: &extents, ranges: &origin }, width);
     Ok(())
 }

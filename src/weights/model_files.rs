@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{
     Checkpoint, WeightsError,
+    files::{self, find, read_json, read_text},
     gguf::Gguf,
-    json::{read_json, read_text},
-    layout::{self, CONFIG, find},
+    layout::{self, CONFIG},
 };
 
 const TOKENIZER: &str = "tokenizer.json";
@@ -39,7 +39,7 @@ impl ModelFiles {
     /// # Errors
     /// If the path is neither, or the GGUF header is wrong.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
-        layout::refuse_dangling(path)?;
+        files::refuse_dangling(path)?;
         let source = if path.is_dir() {
             if find(path, CONFIG)?.is_none() {
                 return Err(layout::not_a_model(path));
@@ -75,7 +75,7 @@ impl ModelFiles {
     /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
     pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
         match &self.source {
-            ModelSource::Folder => read_text(&layout::require(&self.path, TOKENIZER)?, "JSON"),
+            ModelSource::Folder => read_text(&files::require(&self.path, TOKENIZER)?, "JSON"),
             ModelSource::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
         }
     }

@@ -8,7 +8,8 @@ use super::{
     },
 };
 use crate::{
-    pjrt::{CompileOptions, NamedValue, PjrtProgram, log},
+    pjrt::{CompileOptions, NamedValue, PjrtProgram},
+    runtime::plugin_log,
     targets::Target,
 };
 
@@ -51,7 +52,7 @@ pub fn compile_in_worker(
         api_version: report.api_version,
         compile_seconds: report.compile_seconds,
         stub_libs: report.stub_libs,
-        warnings: log::warnings(String::from_utf8_lossy(&answered.read(LOG)?).lines()),
+        warnings: plugin_log::warnings(String::from_utf8_lossy(&answered.read(LOG)?).lines()),
     })
 }
 
