@@ -10,7 +10,7 @@ use hloom::{
     base::DType,
     mesh,
     model::LoraSpec,
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Packing, StepSpec, Workload},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin, package_file},
@@ -26,7 +26,7 @@ fn peak_memory() -> Option<u64> {
 
 fn main() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
-    let devices = Devices::new(None, Some(mesh::load(&file).expect("the mesh config is shipped")))
+    let devices = DeviceMesh::new(None, Some(mesh::load(&file).expect("the mesh config is shipped")))
         .expect("eight devices have a mesh");
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");

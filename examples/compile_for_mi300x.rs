@@ -67,7 +67,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = compile(&request, &tools, &mut Quiet)?;
     for target in &report.targets {
         let (needed, limit) = (target.report.device_bytes, target.report.limit_bytes);
-        println!("{}: fits: {}, {needed:?} of {limit:?} bytes a device", target.build.target, target.report.fits);
+        println!(
+            "{}: fits: {}, {needed:?} of {limit:?} bytes a device",
+            target.build.target, target.report.fits
+        );
     }
     println!("bundle: {}", request.out.display());
     Ok(())

@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::builtin("llama3.1-8b")?;
     let lora = LoraSpec::all_linear(16, 32.0).resolve(&config)?;
     let packing = Packing::Off;
-    let workload = Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing };
+    let workload =
+        Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing };
 
     // Every problem is reported, each with its line.
     let loaded = mesh::parse(MESH, "inline.toml");

@@ -7,14 +7,10 @@
 use std::{env, error::Error, sync::Arc};
 
 use hloom::{
-    app::{
-        AppError, Quiet,
-        resolve,
-        resources::Resources,
-        settings::Settings,
-    },
+    app::{AppError, Quiet, resolve, resources::Resources, settings::Settings},
     pjrt::Plugin,
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
+    step::StepSpec,
     store::Network,
     templates::TemplateLibrary,
     train::{
@@ -32,13 +28,17 @@ impl Observer for Losses {
             println!("step {}: loss {:.4}", record.step, record.loss);
         }
     }
+
+    fn wants_stop(&self) -> bool {
+        false
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::temp_dir().join("hloom-example");
     let store = env::var_os("HLOOM_STORE").map_or_else(|| folder.join("store"), Into::into);
     let resources = Resources::new(&store, Network::Allowed);
-    let devices = Devices::new(None, None)?;
+    let devices = DeviceMesh::new(None, None)?;
     let plugin = resources.plugin_file(devices.target(), None, &mut Quiet)?;
     let model = resources.model(None, &mut Quiet)?;
 
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let templates = TemplateLibrary::embedded();
     let input = RunInput { model: &model.model, data: &data, mesh: None, templates: &templates };
-    let start = |_: &_| {
+    let start = |_: &StepSpec<'_>| {
         let plugin: Arc<Plugin> = Plugin::load(&plugin)?;
         Ok::<_, AppError>(Ready { engine: Engine::start(plugin, devices.target())?, step: None })
     };

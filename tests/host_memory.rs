@@ -8,9 +8,9 @@ use hloom::{
         Comparison, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto, verify,
     },
     model::Param,
-    pjrt::{CompileOptions, MemoryStats, Program, ProgramFormat},
+    pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
     runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},
-    runtime::{Engine, State},
+    runtime::{DeviceState, Engine},
     step::{Role, Slot, StepProgram},
     targets::Target,
     testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
@@ -153,7 +153,7 @@ impl Layers {
         };
         let compiled = engine.compile(program, None).unwrap();
         let mut random = Random::named("layers");
-        let mut state = State::default();
+        let mut state = DeviceState::default();
         let values = random.array(self.dtype, &self.weights().dims, 1.0);
         state.insert(WEIGHTS, engine.upload(&weights, &values).unwrap());
         let inputs = [(INPUT, random.array(self.dtype, &self.input().dims, 1.0))];
@@ -178,7 +178,7 @@ fn where_values_lie_changes_none_of_them() {
 fn a_plugin_that_moves_nothing_says_so() {
     let module = verify(SMALL.loops(MemorySpace::Host)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
-    let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
     let client = cpu_client(CpuBuild::Api081, 1);
     let error = client.compile(program, &CompileOptions::default()).unwrap_err();
     let hint = "this plugin moves nothing between memories: use a newer one, or keep all on the device";
@@ -191,7 +191,7 @@ fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Op
     let target: Target = target.parse().unwrap();
     let module = verify(layers.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
-    let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
     let options = target.compile_options();
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &options };
     let child = WorkerProgram {

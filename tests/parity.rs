@@ -6,7 +6,7 @@ use hloom::{
     base::DType,
     mesh,
     model::nn::Attention,
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Remat, StepOptions},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
@@ -48,7 +48,7 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
         std::fs::write(written.path(), text).unwrap();
         mesh::load(written.path()).unwrap()
     });
-    let devices = Devices::new(None, loaded).unwrap();
+    let devices = DeviceMesh::new(None, loaded).unwrap();
     let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
     let templates = TemplateLibrary::embedded();
     let setup = ParitySetup { devices: &devices, dtype: DType::F32, options, templates: &templates };

@@ -8,7 +8,7 @@ use hloom::{
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Plan},
     model::{LoraSpec, Param, base_params},
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
@@ -18,11 +18,11 @@ use hloom::{
 use crate::support::Random;
 
 /// A mesh config, given as text, for devices of the CPU.
-fn devices(text: &str) -> Devices {
+fn devices(text: &str) -> DeviceMesh {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mesh.toml");
     std::fs::write(&file, text).unwrap();
-    Devices::new(None, Some(mesh::load(&file).unwrap())).unwrap()
+    DeviceMesh::new(None, Some(mesh::load(&file).unwrap())).unwrap()
 }
 
 fn model() -> Model {
@@ -30,7 +30,7 @@ fn model() -> Model {
 }
 
 /// Does something with the small model and fresh adapters on the devices.
-fn on<T>(devices: &Devices, model: &Model, look: impl FnOnce(&Trainer<'_>, Option<&Plan>) -> T) -> T {
+fn on<T>(devices: &DeviceMesh, model: &Model, look: impl FnOnce(&Trainer<'_>, Option<&Plan>) -> T) -> T {
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
     let workload = Workload {
         config: &model.config,
@@ -54,7 +54,7 @@ fn each_device_holds_what_check_says() {
     let model = model();
     for name in ["data8", "fsdp8", "fsdp4-tensor2", "data2-fsdp2-tensor2", "fsdp2"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mesh-configs/{name}.toml"));
-        let devices = Devices::new(None, Some(mesh::load(&file).unwrap())).unwrap();
+        let devices = DeviceMesh::new(None, Some(mesh::load(&file).unwrap())).unwrap();
         on(&devices, &model, |trainer, plan| {
             let mesh::DeviceBytes { base, adapters, optimizer } = plan.unwrap().device_bytes();
             let expected = vec![base + adapters + optimizer; devices.target().devices()];
@@ -67,12 +67,12 @@ fn each_device_holds_what_check_says() {
 fn weights_are_the_same_however_they_lie() {
     let model = model();
     let params: Vec<Param> = base_params(&model.config).iter().map(|spec| spec.param).collect();
-    let weights = |devices: &Devices| -> Vec<Literal> {
+    let weights = |devices: &DeviceMesh| -> Vec<Literal> {
         on(devices, &model, |trainer, _| {
             params.iter().map(|&param| trainer.get(Role::Base(param)).unwrap()).collect()
         })
     };
-    let whole = weights(&Devices::new(None, None).unwrap());
+    let whole = weights(&DeviceMesh::new(None, None).unwrap());
     let policy = "[policy]\nindivisible = \"pad\"\n";
     for split in [
         "[mesh]\nx = 4\n[store]\nembed = \"x\"\n[compute]\nbatch = \"x\"\n",
@@ -124,7 +124,7 @@ fn what_goes_to_the_devices_comes_back() {
 #[test]
 fn a_value_of_another_shape_is_refused() {
     let engine =
-        Engine::start(cpu_plugin(CpuBuild::Pinned), Devices::new(None, None).unwrap().target()).unwrap();
+        Engine::start(cpu_plugin(CpuBuild::Pinned), DeviceMesh::new(None, None).unwrap().target()).unwrap();
     let dims = vec![(Dim::Embed, 3)];
     let slot = Slot {
         role: Role::Loss,

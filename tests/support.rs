@@ -5,7 +5,7 @@ pub mod world;
 use hloom::{
     base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{Module, proto, verify},
-    pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat},
+    pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, PjrtProgram, ProgramFormat},
     testing::{CpuBuild, cpu_client},
 };
 use rand::{RngExt, SeedableRng};
@@ -28,7 +28,7 @@ impl Cpu {
     pub fn compile(&self, module: Module) -> Function<'_> {
         let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let bytes = proto::encode(&module);
-        let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
         let executable = self.0.compile(program, &CompileOptions::for_devices(1));
         Function { client: &self.0, executable: executable.unwrap_or_else(|error| panic!("{error}")) }
     }

@@ -20,14 +20,14 @@ use crate::{
     hlo::{proto, text},
     mesh::{Loaded, Plan, explain_warnings},
     optim::AdamW,
-    pjrt::{CompileOptions, Plugin, Program, ProgramFormat},
+    pjrt::{CompileOptions, PjrtProgram, Plugin, ProgramFormat},
     runtime::{
-        Devices,
+        DeviceMesh,
         bundle::{
-            self, Build, BundleWriter, Made, Manifest, MemoryReport, Optimizer, PluginRecord, SlotRecord,
-            sha256,
+            self, BundleWriter, Manifest, MemoryReport, ModuleInputs, OptimizerSettings, PluginRecord,
+            SlotRecord, TargetBuild, sha256,
         },
-        compile_worker::{CompileJob, CompileWorkerError, Origin, WorkerProgram, compile_cached},
+        compile_worker::{CompileJob, CompileOrigin, CompileWorkerError, WorkerProgram, compile_cached},
     },
     step::{self, StepKind, StepOptions, StepProgram, StepSpec},
     store::package,
@@ -51,7 +51,7 @@ pub struct CompileRequest<'a> {
     /// The layer mathematics.
     pub templates: &'a TemplateLibrary,
     /// The devices of each target, as [`target_devices`] returns them.
-    pub devices: &'a [Devices],
+    pub devices: &'a [DeviceMesh],
     /// The text of the mesh config.
     pub mesh_text: Option<&'a str>,
     /// The bundle's folder; a bundle in it is replaced.
@@ -115,7 +115,7 @@ pub fn compile(
     if let Some(text) = request.mesh_text {
         writer.add(bundle::MESH, text.as_bytes())?;
     }
-    let step = CompiledStep { tools, program: &program, module: &module, mesh: mesh.as_ref() };
+    let step = StepCompiler { tools, program: &program, module: &module, mesh: mesh.as_ref() };
     let mut targets = Vec::new();
     for devices in devices {
         targets.push(step.compile(devices.target(), &mut writer, status)?);
@@ -142,17 +142,17 @@ pub fn compile(
 ///
 /// # Errors
 /// If they are not, a target is given twice, or several devices have no mesh.
-pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<Devices>, AppError> {
+pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<DeviceMesh>, AppError> {
     let invalid = |problem: String, hint: &str| {
         AppError::from(TrainError::Setting { setting: Setting::Target, problem, hint: Some(hint.to_owned()) })
     };
-    let mut all: Vec<Devices> = Vec::new();
+    let mut all: Vec<DeviceMesh> = Vec::new();
     let requested = targets.iter().cloned().map(Some);
     let default = targets.is_empty().then_some(None);
     for target in requested.chain(default) {
-        let devices = Devices::new(target, mesh.cloned())?;
+        let devices = DeviceMesh::new(target, mesh.cloned())?;
         let target = devices.target();
-        if let Some(first) = all.first().map(Devices::target)
+        if let Some(first) = all.first().map(DeviceMesh::target)
             && first.devices() != target.devices()
         {
             let problem = format!("expected targets of equally many devices, found: {first} and {target}");
@@ -170,7 +170,7 @@ pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<D
 ///
 /// # Errors
 /// If they are not, or the folder cannot be read.
-pub fn common_templates(folder: Option<&Path>, devices: &[Devices]) -> Result<TemplateLibrary, AppError> {
+pub fn common_templates(folder: Option<&Path>, devices: &[DeviceMesh]) -> Result<TemplateLibrary, AppError> {
     let platforms = devices.iter().map(|devices| devices.target().platform());
     let mut first: Option<(Platform, TemplateLibrary)> = None;
     for platform in platforms {
@@ -197,14 +197,14 @@ pub fn common_templates(folder: Option<&Path>, devices: &[Devices]) -> Result<Te
 const ONE_MODULE: &str = "the module is the same for all targets of a bundle: make two bundles";
 
 /// A step, compiled for one target after the other.
-struct CompiledStep<'a> {
+struct StepCompiler<'a> {
     tools: &'a CompileTools<'a>,
     program: &'a StepProgram,
     module: &'a [u8],
     mesh: Option<&'a Plan>,
 }
 
-impl CompiledStep<'_> {
+impl StepCompiler<'_> {
     fn compile(
         &self,
         target: &Target,
@@ -221,7 +221,7 @@ impl CompiledStep<'_> {
         status.phase(&format!("compiling for {target}"));
         let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
         let options = CompileOptions { partitioner, ..target.compile_options() };
-        let build = Build {
+        let build = TargetBuild {
             target: target.to_string(),
             executable: None,
             optimized: None,
@@ -231,7 +231,7 @@ impl CompiledStep<'_> {
             memory: None,
             warnings: vec![],
         };
-        let program = Program { format: ProgramFormat::Hlo, bytes: self.module };
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: self.module };
         let job = CompileJob { plugin: &plugin, target, program, options: &options };
         let limit = target.device().and_then(|device| device.memory_bytes);
         let report = |limit| MemoryReport::of_slots(target, limit, &self.program.inputs);
@@ -240,7 +240,7 @@ impl CompiledStep<'_> {
             Ok(compiled) => compiled,
             Err(CompileWorkerError::TooLarge { message, .. }) => {
                 let report = report(limit).too_large(message);
-                return Ok(TargetReport { build, report, origin: Origin::Compiler });
+                return Ok(TargetReport { build, report, origin: CompileOrigin::Compiler });
             }
             Err(source) => return Err(AppError::Compile { target: target.to_string(), source }),
         };
@@ -253,7 +253,7 @@ impl CompiledStep<'_> {
         let limit = limit.or(compiled.memory_limit);
         let report = report(limit).compiled(target.platform(), &compiled.memory, &values);
         let (major, minor) = compiled.api_version;
-        let build = Build {
+        let build = TargetBuild {
             executable: Some(executable),
             optimized: Some(optimized),
             plugin: PluginRecord { api: Some(format!("{major}.{minor}")), ..build.plugin },
@@ -266,11 +266,11 @@ impl CompiledStep<'_> {
     }
 }
 
-fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> Made {
+fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> ModuleInputs {
     let step::Workload { config, dtype, batch, seq, packing, .. } = spec.workload;
     let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
     let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
-    Made {
+    ModuleInputs {
         model: request.model.to_owned(),
         config: serde_json::to_value(config).expect("a config has string keys only"),
         batch,
@@ -279,7 +279,7 @@ fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> Made {
         dtype: dtype.name().to_owned(),
         lora: adapter_config(&request.workload.spec, None),
         options: spec.options,
-        optimizer: Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm },
+        optimizer: OptimizerSettings { beta1, beta2, eps, weight_decay, max_grad_norm },
         mesh: spec.mesh.map(|plan| plan.mesh.to_string()),
         templates: template_digests(request.templates),
     }

@@ -2,7 +2,7 @@ use crate::{
     base::Diagnostics,
     data::DataError,
     runtime::{
-        DevicesError, RuntimeError,
+        DeviceMeshError, RuntimeError,
         bundle::BundleError,
         compile_worker::{CompileWorkerError, StartError},
     },
@@ -41,7 +41,7 @@ pub enum AppError {
     Devices {
         /// Why.
         #[from]
-        source: DevicesError,
+        source: DeviceMeshError,
     },
     /// Any other error, with its context.
     #[error(transparent)]

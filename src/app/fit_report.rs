@@ -3,8 +3,8 @@
 use crate::{
     base::{DType, MemorySpace, Setting},
     runtime::{
-        bundle::{Build, MemoryReport},
-        compile_worker::Origin,
+        bundle::{MemoryReport, TargetBuild},
+        compile_worker::CompileOrigin,
     },
     step::{Remat, StepOptions, Workload},
 };
@@ -12,11 +12,11 @@ use crate::{
 /// A step compiled for a target.
 pub struct TargetReport {
     /// The target's entry in the bundle.
-    pub build: Build,
+    pub build: TargetBuild,
     /// Memory of each device.
     pub report: MemoryReport,
     /// Whether the compiler ran or the result was cached.
-    pub origin: Origin,
+    pub origin: CompileOrigin,
 }
 
 /// A change that would save memory on each device.

@@ -19,7 +19,7 @@ use crate::{
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
-    runtime::{Devices, DevicesError},
+    runtime::{DeviceMesh, DeviceMeshError},
     step::{Packing, StepOptions},
     targets::{GpuMemory, Target},
     train::{
@@ -269,7 +269,7 @@ pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, AppError> {
         return Ok(settings.target.clone());
     }
     let target = settings.target.as_ref().map(|word| word.0.clone()).unwrap_or_default();
-    Ok(Some(Parsed(target.with_memory(memory).map_err(DevicesError::from)?)))
+    Ok(Some(Parsed(target.with_memory(memory).map_err(DeviceMeshError::from)?)))
 }
 
 /// Reads a mesh config.
@@ -284,9 +284,9 @@ pub fn load_mesh(path: &Path) -> Result<Loaded, AppError> {
 ///
 /// # Errors
 /// If the mesh config cannot be read, or there are several devices without one.
-pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<Devices, AppError> {
+pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<DeviceMesh, AppError> {
     let loaded = mesh.map(load_mesh).transpose()?;
-    Ok(Devices::new(target.map(|word| word.0.clone()), loaded)?)
+    Ok(DeviceMesh::new(target.map(|word| word.0.clone()), loaded)?)
 }
 
 /// The optimizer.

@@ -8,7 +8,7 @@ use super::AppError;
 use crate::{
     base::Setting,
     pjrt::Plugin,
-    runtime::compile_worker::{self, Description, StartJob, WorkerProgram},
+    runtime::compile_worker::{self, PluginDescription, StartJob, WorkerProgram},
     targets::Target,
     train::TrainError,
 };
@@ -49,7 +49,7 @@ impl Starter {
     ///
     /// # Errors
     /// As [`Starter::check`].
-    pub fn describe(&self, plugin: &Path) -> Result<Description, AppError> {
+    pub fn describe(&self, plugin: &Path) -> Result<PluginDescription, AppError> {
         Ok(compile_worker::describe(plugin, &self.worker)?)
     }
 }

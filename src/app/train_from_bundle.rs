@@ -14,8 +14,8 @@ use crate::{
     hlo::proto,
     model::{LoraSpec, Scaling},
     runtime::{
-        Compiled, Engine, RuntimeError,
-        bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, Optimizer, sha256},
+        CompiledStep, Engine, RuntimeError,
+        bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, OptimizerSettings, sha256},
     },
     step::{self, Packing, StepSpec},
     targets::Target,
@@ -29,7 +29,7 @@ use crate::{
 /// If a given setting differs from the one that the bundle was compiled with.
 pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> {
     let Manifest { made, .. } = bundle.manifest();
-    let Optimizer { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
+    let OptimizerSettings { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
     let dtype = made.dtype.parse::<DType>().map_err(|error| wrong_manifest(bundle, &error))?;
     let fixed = Settings {
         batch: Some(made.batch),
@@ -146,7 +146,12 @@ impl StepSource {
     /// # Errors
     /// If the bundle is for something else, or the plugin fails. If a module to recompile is not the one that its manifest
     /// describes, for this version of hloom.
-    pub fn step(&self, bundle: &Bundle, engine: &Engine, spec: &StepSpec<'_>) -> Result<Compiled, AppError> {
+    pub fn step(
+        &self,
+        bundle: &Bundle,
+        engine: &Engine,
+        spec: &StepSpec<'_>,
+    ) -> Result<CompiledStep, AppError> {
         let program = bundle.program(spec)?;
         if matches!(self, Self::Recompiled) && bundle.manifest().hloom == env!("CARGO_PKG_VERSION") {
             let expected = sha256(&proto::encode(&step::build(spec, step::StepKind::Train)?.module));
@@ -156,7 +161,7 @@ impl StepSource {
                 return Err(BundleError::AnotherModule { path, expected, found }.into());
             }
         }
-        let compiled: Result<Compiled, RuntimeError> = match self {
+        let compiled: Result<CompiledStep, RuntimeError> = match self {
             Self::Executable(bytes) => engine.load(program, bytes),
             Self::Module | Self::Recompiled => engine.compile(program, spec.mesh),
         };

@@ -9,7 +9,7 @@ use crate::{
     },
     mesh::Loaded,
     pjrt::Plugin,
-    runtime::Devices,
+    runtime::DeviceMesh,
     store::Network,
     targets::{Platform, Target},
     templates::TemplateLibrary,
@@ -25,11 +25,11 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    pub fn devices(&self) -> Result<Devices, AppError> {
+    pub fn devices(&self) -> Result<DeviceMesh, AppError> {
         resolve::devices(self.device.target.as_ref(), self.device.mesh.as_deref())
     }
 
-    pub fn templates(&self, devices: &Devices) -> Result<TemplateLibrary, AppError> {
+    pub fn templates(&self, devices: &DeviceMesh) -> Result<TemplateLibrary, AppError> {
         templates(self.plugin.templates.as_deref(), Some(devices.target().platform()))
     }
 
@@ -43,7 +43,7 @@ impl RunArgs {
 
     pub fn plugin(
         &self,
-        devices: &Devices,
+        devices: &DeviceMesh,
         resources: &Resources,
         starter: &Starter,
         reporter: &mut Reporter<'_>,

@@ -10,7 +10,7 @@ use crate::{
     },
     base::Setting,
     pjrt::{NamedValue, PjrtError},
-    runtime::compile_worker::{Description, StartError},
+    runtime::compile_worker::{PluginDescription, StartError},
     store::{Network, PACKAGES, Package, Store},
     targets::{DeviceSpec, devices},
 };
@@ -111,7 +111,7 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
         .collect();
     // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
     let (version, attributes, lacks) = match worker::starter(env, timeout)?.describe(&path) {
-        Ok(Description { api_version: (major, minor), attributes }) => {
+        Ok(PluginDescription { api_version: (major, minor), attributes }) => {
             (Some(format!("{major}.{minor}")), attributes, None)
         }
         Err(AppError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::render;
 use crate::{
     app::{CompileRequest, FitAdvice, TargetReport, fit_advice},
-    runtime::{bundle::PluginRecord, compile_worker::Origin},
+    runtime::{bundle::PluginRecord, compile_worker::CompileOrigin},
 };
 
 /// The JSON object of a target.
@@ -15,7 +15,7 @@ pub fn json(target: &TargetReport) -> Value {
     json!({
         "target": build.target,
         "compile_seconds": build.compile_seconds,
-        "cached": *origin == Origin::Cache,
+        "cached": *origin == CompileOrigin::Cache,
         "fits": report.fits,
         "device_bytes": report.device_bytes,
         "limit_bytes": report.limit_bytes,
@@ -48,7 +48,7 @@ pub fn text(target: &TargetReport, request: &CompileRequest<'_>, batch_shards: u
     let PluginRecord { name, version, api, .. } = &build.plugin;
     let api = api.as_ref().map(|api| format!(" (PJRT {api})")).unwrap_or_default();
     row("plugin", format!("{name} {version}{api}"));
-    let before = if *origin == Origin::Cache { ", cached" } else { "" };
+    let before = if *origin == CompileOrigin::Cache { ", cached" } else { "" };
     if build.executable.is_some() {
         row("compiled in", format!("{:.1} s{before}", build.compile_seconds));
     }

@@ -13,7 +13,7 @@ use object::{
     },
 };
 
-type Header = FileHeader64<Endianness>;
+type ElfHeader = FileHeader64<Endianness>;
 
 /// What a library takes from another one, or from whichever has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +22,12 @@ pub(crate) struct Import {
     pub symbol: String,
     /// The library it must come from, and the version it must have there; a symbol without a version may come
     /// from anywhere.
-    pub version: Option<Version>,
+    pub version: Option<SymbolVersion>,
 }
 
 /// A version of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version {
+pub(crate) struct SymbolVersion {
     /// The library's name, such as `libamdhip64.so.7`.
     pub library: String,
     /// The version's name, such as `hip_4.2`.
@@ -56,7 +56,7 @@ pub(crate) fn needs(path: &Path) -> io::Result<Needs> {
 
 fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let header = Header::parse(data)?;
+    let header = ElfHeader::parse(data)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let dynamic = sections.dynamic_table(endian, data)?;
@@ -85,8 +85,9 @@ fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
             Some(table) => table.version(table.version_index(endian, index).index())?,
             None => None,
         };
-        let version = version
-            .and_then(|version| Some(Version { library: text(version.file()?), name: text(version.name()) }));
+        let version = version.and_then(|version| {
+            Some(SymbolVersion { library: text(version.file()?), name: text(version.name()) })
+        });
         imports.push(Import { symbol, version });
     }
     Ok(Needs { libraries, folders, imports })

@@ -1,6 +1,6 @@
 //! Layer 1': the boundary to PJRT plugins. Bytes and handles only; it knows no HLO.
 //!
-//! A [`Plugin`] starts a [`Client`], which compiles a [`Program`] into a [`LoadedExecutable`] and holds
+//! A [`Plugin`] starts a [`Client`], which compiles a [`PjrtProgram`] into a [`LoadedExecutable`] and holds
 //! [`Buffer`]s; or it describes a [`Topology`] of devices that are not present and compiles for that. Every call
 //! goes through one funnel, every object keeps what it depends on, and all calls block.
 
@@ -24,15 +24,15 @@ mod handle;
 
 mod device;
 
-mod client;
+mod client_state;
 
 mod buffer;
 
 mod executable;
 
-mod topology;
+mod client;
 
-pub(crate) mod log;
+mod topology;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,6 @@ pub use client::Client;
 pub use device::Device;
 pub use error::{ErrorCode, PjrtError};
 pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
-pub use log::while_listening;
-pub use options::{CompileOptions, NamedValue, OptionValue, Program, ProgramFormat};
+pub use options::{CompileOptions, NamedValue, OptionValue, PjrtProgram, ProgramFormat};
 pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
 pub use topology::Topology;

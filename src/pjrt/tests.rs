@@ -64,8 +64,8 @@ module @shardy {
 /// An `HloModuleProto` that adds two `f32[4]`, as `testdata/add.txt` says it.
 const ADD_PROTO: &[u8] = include_bytes!("testdata/add.pb");
 
-fn mlir(text: &str) -> Program<'_> {
-    Program { format: ProgramFormat::Mlir, bytes: text.as_bytes() }
+fn mlir(text: &str) -> PjrtProgram<'_> {
+    PjrtProgram { format: ProgramFormat::Mlir, bytes: text.as_bytes() }
 }
 
 fn compile(client: &Client, text: &str) -> LoadedExecutable {
@@ -220,7 +220,7 @@ fn debug_options_reach_the_compiler() {
 #[test]
 fn an_hlo_proto_compiles_and_runs() {
     on_each(1, |_, client| {
-        let program = Program { format: ProgramFormat::Hlo, bytes: ADD_PROTO };
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: ADD_PROTO };
         let add = client.compile(program, &CompileOptions::default()).unwrap();
         assert_eq!(add.executable().name().unwrap(), "add");
         let (a, b) = (vector([1.0, 2.0, 3.0, 4.0]), vector([0.5; 4]));
@@ -356,7 +356,7 @@ fn devices_must_donate_alike() {
 #[test]
 fn the_plugins_own_error_text_comes_through() {
     on_each(1, |_, client| {
-        let hlo = Program { format: ProgramFormat::Hlo, bytes: b"no proto at all" };
+        let hlo = PjrtProgram { format: ProgramFormat::Hlo, bytes: b"no proto at all" };
         let error = client.compile(hlo, &CompileOptions::default()).unwrap_err();
         assert!(matches!(&error, PjrtError::Failed { call: "PJRT_Client_Compile", .. }), "{error}");
         let error = client.compile(mlir("module {"), &CompileOptions::default()).unwrap_err();

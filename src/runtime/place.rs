@@ -2,12 +2,9 @@ use std::{collections::BTreeSet, ops::Range};
 
 use rayon::prelude::*;
 
-use super::{
-    Engine, RuntimeError, State,
-    boxes::{self, Boxed},
-};
+use super::{DeviceState, Engine, RuntimeError};
 use crate::{
-    base::{DType, Diagnostic, Diagnostics, Location},
+    base::{ArrayWindow, DType, Diagnostic, Diagnostics, Location, at_origin, copy_window, full_window},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
@@ -82,7 +79,7 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Dia
 /// If a tensor cannot be read or copied.
 pub fn place_base(
     engine: &Engine,
-    state: &mut State,
+    state: &mut DeviceState,
     checkpoint: &Checkpoint,
     spec: &StepSpec<'_>,
     mut loaded: impl FnMut(usize),
@@ -104,7 +101,7 @@ pub fn place_base(
 ///
 /// # Errors
 /// If the plugin fails.
-pub fn place_zeros(engine: &Engine, state: &mut State, slots: &[Slot]) -> Result<(), RuntimeError> {
+pub fn place_zeros(engine: &Engine, state: &mut DeviceState, slots: &[Slot]) -> Result<(), RuntimeError> {
     for slot in slots {
         state.insert(slot.role, engine.place(slot, |_, _| Ok(()))?);
     }
@@ -152,14 +149,14 @@ fn read_layer(
         inside.push(0..ranges[0].len());
         inside.extend(ranges[1..].iter().cloned());
     }
-    if inside == boxes::whole(&read) {
+    if inside == full_window(&read) {
         return checkpoint.read(name, &on_disk, dtype, out);
     }
     let width = dtype.bytes();
     let mut bytes = vec![0; read.iter().product::<usize>() * width];
     checkpoint.read(name, &on_disk, dtype, &mut bytes)?;
-    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), boxes::at_origin(&inside));
-    let from = Boxed { sizes: &read, window: &inside };
-    boxes::copy(&bytes, from, out, Boxed { sizes: &extents, window: &origin }, width);
+    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), at_origin(&inside));
+    let from = ArrayWindow { dims: &read, ranges: &inside };
+    copy_window(&bytes, from, out, ArrayWindow { dims: &extents, ranges: &origin }, width);
     Ok(())
 }

@@ -1,11 +1,8 @@
 use std::{collections::BTreeMap, ops::Range};
 
-use super::{
-    RuntimeError,
-    boxes::{self, Boxed},
-};
+use super::RuntimeError;
 use crate::{
-    base::{ArrayShape, Literal, MemorySpace},
+    base::{ArrayShape, ArrayWindow, Literal, MemorySpace, at_origin, copy_window},
     hlo::Sharding,
     pjrt::{Buffer, Client, HostArray},
     step::{Role, Slot},
@@ -63,9 +60,9 @@ impl Sharded {
             } else if inside.elements() > 0 {
                 let mut part = vec![0; inside.bytes()];
                 read(&window, &mut part)?;
-                let origin = boxes::at_origin(&window);
-                let boxed = |sizes| Boxed { sizes, window: &origin };
-                boxes::copy(&part, boxed(&inside.dims), &mut bytes, boxed(&shard.dims), width);
+                let origin = at_origin(&window);
+                let windowed = |dims| ArrayWindow { dims, ranges: &origin };
+                copy_window(&part, windowed(&inside.dims), &mut bytes, windowed(&shard.dims), width);
             }
             let array = |&holder: &usize| HostArray {
                 bytes: &bytes,
@@ -116,10 +113,10 @@ impl Sharded {
         for Tile { window, devices } in tiles(shape, sharding, shards.len()) {
             let Some(shard) = devices.first().map(|&device| &shards[device]) else { continue };
             let part = shard.to_literal()?;
-            let origin = boxes::at_origin(&window);
-            let from = Boxed { sizes: &shard.shape().dims, window: &origin };
-            let to = Boxed { sizes: &shape.dims, window: &window };
-            boxes::copy(part.bytes(), from, whole.bytes_mut(), to, shape.dtype.bytes());
+            let origin = at_origin(&window);
+            let from = ArrayWindow { dims: &shard.shape().dims, ranges: &origin };
+            let to = ArrayWindow { dims: &shape.dims, ranges: &window };
+            copy_window(part.bytes(), from, whole.bytes_mut(), to, shape.dtype.bytes());
         }
         Ok(whole)
     }
@@ -132,11 +129,11 @@ fn shard_shape(slot: &Slot) -> Result<ArrayShape, RuntimeError> {
 
 /// What lives on the devices between two runs, by role.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct DeviceState {
     values: BTreeMap<Role, Sharded>,
 }
 
-impl State {
+impl DeviceState {
     /// Puts a value under its role, in place of the one before.
     pub fn insert(&mut self, role: Role, value: Sharded) {
         self.values.insert(role, value);

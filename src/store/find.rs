@@ -6,7 +6,7 @@ use super::{Package, Store, StoreError};
 
 /// Where a package's file came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum FileOrigin {
     /// The user named it.
     Explicit,
     /// The store holds it, in the pinned version.
@@ -17,11 +17,11 @@ pub enum Origin {
 
 /// A package's file that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PackageFile {
     /// The file.
     pub path: PathBuf,
     /// Where it came from.
-    pub origin: Origin,
+    pub origin: FileOrigin,
 }
 
 impl Store {
@@ -29,22 +29,26 @@ impl Store {
     ///
     /// # Errors
     /// If the file that the user named is not there.
-    pub fn find(&self, package: &Package, explicit: Option<&Path>) -> Result<Option<Found>, StoreError> {
+    pub fn find(
+        &self,
+        package: &Package,
+        explicit: Option<&Path>,
+    ) -> Result<Option<PackageFile>, StoreError> {
         if let Some(path) = explicit {
             let metadata = std::fs::metadata(path).map_err(|error| StoreError::io(path, error))?;
             if metadata.is_dir() {
                 return Err(StoreError::io(path, io::ErrorKind::IsADirectory.into()));
             }
-            return Ok(Some(Found { path: path.to_owned(), origin: Origin::Explicit }));
+            return Ok(Some(PackageFile { path: path.to_owned(), origin: FileOrigin::Explicit }));
         }
-        Ok(self.installed(package).map(|path| Found { path, origin: Origin::Store }))
+        Ok(self.installed(package).map(|path| PackageFile { path, origin: FileOrigin::Store }))
     }
 
     /// The package's file where Python imports from, asked of the interpreter itself.
     ///
     /// # Errors
     /// If there is no Python.
-    pub fn find_in_python(&self, package: &Package) -> Result<Option<Found>, StoreError> {
+    pub fn find_in_python(&self, package: &Package) -> Result<Option<PackageFile>, StoreError> {
         let output = Command::new(&self.python)
             .args(["-c", "import sys; print('\\n'.join(sys.path))"])
             .stdin(Stdio::null())
@@ -59,6 +63,6 @@ impl Store {
             .filter(|folder| !folder.is_empty())
             .map(|folder| Path::new(folder).join(package.file))
             .find(|path| path.is_file());
-        Ok(path.map(|path| Found { path, origin: Origin::SitePackages }))
+        Ok(path.map(|path| PackageFile { path, origin: FileOrigin::SitePackages }))
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use error::StoreError;
-pub use find::{Found, Origin};
+pub use find::{FileOrigin, PackageFile};
 pub use manifest::Installed;
 pub use packages::{PACKAGES, Package, Wheel, package};
 pub use progress::{Progress, Silent};

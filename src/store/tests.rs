@@ -251,10 +251,10 @@ fn the_users_file_comes_before_the_store_and_the_store_before_python() {
     assert_eq!(world.store.find(&package, None).unwrap(), None);
     let path = world.ensure(&package).unwrap();
     let found = world.store.find(&package, None).unwrap();
-    assert_eq!(found, Some(Found { path, origin: Origin::Store }));
+    assert_eq!(found, Some(PackageFile { path, origin: FileOrigin::Store }));
     let own = world.path("demo.whl");
     let found = world.store.find(&package, Some(&own)).unwrap();
-    assert_eq!(found, Some(Found { path: own, origin: Origin::Explicit }));
+    assert_eq!(found, Some(PackageFile { path: own, origin: FileOrigin::Explicit }));
     let missing = world.path("missing.so");
     let error = world.store.find(&package, Some(&missing)).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot use {}", missing.display()));
@@ -266,5 +266,5 @@ fn the_users_file_comes_before_the_store_and_the_store_before_python() {
     fs::write(site.join(FILE), "").unwrap();
     world.behave("printf '\\n/nowhere\\n%s\\n' \"$here/site-packages\"");
     let found = world.store.find_in_python(&package).unwrap();
-    assert_eq!(found, Some(Found { path: site.join(FILE), origin: Origin::SitePackages }));
+    assert_eq!(found, Some(PackageFile { path: site.join(FILE), origin: FileOrigin::SitePackages }));
 }

@@ -1,5 +1,5 @@
-//! The parts of the CUDA toolkit that the CUDA plugin needs to compile. It ends the process where it does not find
-//! them, so they are looked for first.
+//! Search for the parts of the CUDA toolkit that the CUDA plugin compiles with. The plugin ends the process if one is
+//! missing.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use crate::pjrt::{CompileOptions, OptionValue, PjrtError};
 
 /// The debug option that names the toolkit's folder.
 const FOLDER_OPTION: &str = "xla_gpu_cuda_data_dir";
-/// Where the plugin looks by itself, relative to its own folder: where pip puts NVIDIA's packages.
+/// Folders that the plugin searches by default, relative to its own: where pip installs NVIDIA's packages.
 const BESIDE: &[&str] = &["../../nvidia/cu13", "../nvidia/cu13"];
 const SYSTEM: &str = "/usr/local/cuda";
-/// The assembler, and the mathematical functions as LLVM bitcode.
+/// The assembler, and the math functions as LLVM bitcode.
 const PARTS: &[&str] = &["bin/ptxas", "nvvm/libdevice/libdevice.10.bc"];
 
-/// The options with the toolkit's folder named: the one that they name already, else the first that holds all parts.
+/// Adds the toolkit's folder to compile options: the folder that they name already, else the first with all parts.
 ///
 /// # Errors
-/// If a part is nowhere.
+/// [`PjrtError::CudaToolkit`] if no folder has all parts.
 pub(crate) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<CompileOptions, PjrtError> {
     let looked: Vec<PathBuf> = match options.overrides.get(FOLDER_OPTION) {
         Some(OptionValue::String(folder)) => vec![folder.into()],
         _ => {
-            // The plugin looks beside the file that a link leads to.
+            // The plugin resolves symbolic links before it searches.
             let plugin = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
             let home = plugin.parent().unwrap_or(Path::new("."));
             BESIDE.iter().map(|folder| lexical(home, folder)).chain([SYSTEM.into()]).collect()
@@ -29,9 +29,9 @@ pub(crate) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<Compi
     };
     let lacks = |folder: &Path| PARTS.iter().find(|part| !folder.join(part).is_file());
     let Some(folder) = looked.iter().find(|folder| lacks(folder).is_none()) else {
-        // A toolkit that is there but not whole says more than one that is not there.
-        let there = looked.iter().find(|folder| folder.is_dir());
-        let what = there.and_then(|folder| lacks(folder)).unwrap_or(&PARTS[0]);
+        // An incomplete toolkit makes a better error than an absent one.
+        let incomplete = looked.iter().find(|folder| folder.is_dir());
+        let what = incomplete.and_then(|folder| lacks(folder)).unwrap_or(&PARTS[0]);
         return Err(PjrtError::CudaToolkit { what, looked });
     };
     let value = OptionValue::String(folder.display().to_string());
@@ -39,7 +39,7 @@ pub(crate) fn locate(plugin: &Path, mut options: CompileOptions) -> Result<Compi
     Ok(options)
 }
 
-/// `folder` seen from `home`, without the steps back.
+/// Joins `home` and a relative folder, with the leading `..` components resolved.
 fn lexical(home: &Path, folder: &str) -> PathBuf {
     let steps = folder.matches("../").count();
     let base = home.ancestors().nth(steps).unwrap_or(home);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_folders() {
+    fn a_missing_part_is_named_with_the_folders_searched() {
         let root = tempfile::tempdir().unwrap();
         let plugin = root.path().join("jax_plugins/xla_cuda13/plugin.so");
         let toolkit = root.path().join("nvidia/cu13");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_the_options_name_is_the_only_one() {
+    fn a_folder_in_the_options_is_the_only_one_searched() {
         let mut options = CompileOptions::for_devices(1);
         options.overrides.insert(FOLDER_OPTION.into(), OptionValue::String("/nowhere".into()));
         assert_eq!(

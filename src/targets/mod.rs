@@ -1,5 +1,5 @@
-//! What programs are compiled for: kinds of devices, described by one small file each, and how many of them stand
-//! where. A user's own file is read as those that are built in are.
+//! Compile targets: device models, each described by a TOML file, and the number and arrangement of devices. Users' device
+//! files have the same format as the built-in ones.
 
 pub(crate) mod cuda_toolkit;
 mod device;
@@ -23,23 +23,23 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 pub use device::{DeviceSpec, Hardware, TpuInfo};
-pub use gpu::GpuInfo;
+pub use gpu::{GpuInfo, MatrixUnits};
 pub use presence::Presence;
 pub use read::DeviceError;
 pub use shape::TargetShape;
 pub use target::{GpuMemory, Target, TargetError};
 
-/// The kinds of plugins.
+/// Device platforms; each has its own plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
-    /// The host's own processor.
+    /// The host's processor.
     Cpu,
-    /// GPUs of NVIDIA.
+    /// NVIDIA GPUs.
     Cuda,
-    /// GPUs of AMD.
+    /// AMD GPUs.
     Rocm,
-    /// Google's TPUs.
+    /// Google TPUs.
     Tpu,
 }
 
@@ -47,7 +47,7 @@ impl Platform {
     /// Every platform.
     pub const ALL: &[Platform] = &[Self::Cpu, Self::Cuda, Self::Rocm, Self::Tpu];
 
-    /// Its name in commands and files, which is also the key of the package that brings its plugin.
+    /// Name in commands and files, and key of the package with its plugin.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -57,7 +57,7 @@ impl Platform {
         }
     }
 
-    /// One of its devices, in an error.
+    /// Name of one of its devices in messages.
     pub const fn device_name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -67,11 +67,11 @@ impl Platform {
         }
     }
 
-    /// What the environment of a process must say before it loads the plugin only to compile.
+    /// Environment variables for a process that loads the plugin only to compile.
     pub const fn compile_environment(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            // Else the plugin asks the cloud's metadata server which TPU this machine is and who its neighbours are,
-            // and takes a lock that is meant for those who use a TPU.
+            // Without these libtpu queries the cloud's metadata server for this machine's TPU and its neighbours, and
+            // takes the lock of processes that use a TPU.
             Self::Tpu => &[
                 ("TPU_SKIP_MDS_QUERY", "1"),
                 ("TPU_WORKER_HOSTNAMES", "localhost"),
@@ -95,14 +95,14 @@ macro_rules! built_in {
 }
 
 built_in!(
-    "cpu", "mi300x", "mi325x", "mi355x", "h100", "h200", "b200", "rtx4090", "v4", "v5e", "v5p", "v6e",
-    "tpu7x"
+    "cpu", "mi300x", "mi325x", "mi355x", "mi300a", "mi250x", "h100", "h200", "b200", "b300", "gb200",
+    "a100-40", "a100-80", "l40s", "a6000", "rtx4090", "rtx3090", "v4", "v5e", "v5p", "v6e", "tpu7x"
 );
 
-/// The devices that need no file of the user's, by name.
+/// The built-in device models.
 ///
 /// # Panics
-/// If a file that is built in is wrong, which a test excludes.
+/// If a built-in file is invalid; a test reads them all.
 pub fn devices() -> &'static [DeviceSpec] {
     static DEVICES: LazyLock<Vec<DeviceSpec>> = LazyLock::new(|| {
         let parse = |&(name, text): &(&str, &str)| {

@@ -1,4 +1,4 @@
-//! Signs of devices on this machine, found without their plugin or driver.
+//! Detection of devices on this machine without their plugin: device files, PCI IDs, environment variables.
 
 use std::fmt;
 use std::fs;
@@ -7,36 +7,36 @@ use std::path::Path;
 use super::Platform;
 use crate::base::{Setting, command};
 
-/// How a sign on the PCI bus begins.
+/// Start of a PCI sign's text.
 const PCI: &str = "PCI device of vendor ";
 
-/// Signs of a platform's devices on this machine.
+/// Signs of a platform's devices on this machine: device files, PCI devices, environment variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// Whose devices.
+    /// The devices' platform.
     pub platform: Platform,
-    /// The signs that were found.
+    /// Signs present.
     pub found: Vec<String>,
-    /// Those that were looked for and not found.
+    /// Signs absent.
     pub missing: Vec<String>,
 }
 
-/// Where a device shows.
+/// A sign of a device.
 #[derive(Clone, Copy, Debug)]
 enum Sign {
-    /// A device file whose name begins so.
+    /// A file in `/dev` whose name starts with this.
     File(&'static str),
-    /// A device file that is named by a number in this folder.
+    /// A file named by a number in this folder of `/dev`.
     Numbered(&'static str),
-    /// A device on the PCI bus of this maker.
+    /// A PCI device of this vendor ID.
     Pci(&'static str),
-    /// An environment variable, which tells the plugin of devices.
+    /// An environment variable by which the plugin finds devices.
     Variable(&'static str),
 }
 
-/// Looks for the devices of a platform under the root of a file system. Nothing is known of the CPU, which is always there, and
-/// of other systems than Linux.
-pub(crate) fn look(platform: Platform, root: &Path, variables: &[String]) -> Option<Presence> {
+/// Detects devices of a platform under the file system root `root`, given the names of the process's environment variables.
+/// `None` for the CPU, and on systems other than Linux.
+pub(crate) fn detect(platform: Platform, root: &Path, variables: &[String]) -> Option<Presence> {
     if cfg!(not(target_os = "linux")) || platform == Platform::Cpu {
         return None;
     }
@@ -65,7 +65,7 @@ fn signs(platform: Platform) -> &'static [Sign] {
 }
 
 impl Presence {
-    /// Whether a program cannot use such a device: neither a device file nor a variable tells of one.
+    /// Whether no device is usable: neither a device file nor a variable is present. A PCI device alone lacks its driver.
     pub fn is_missing(&self) -> bool {
         self.found.iter().all(|sign| sign.starts_with(PCI))
     }
@@ -74,15 +74,15 @@ impl Presence {
     pub fn hint(&self) -> String {
         let (driver, target) = match self.platform {
             Platform::Cpu => ("", "cpu:8"),
-            Platform::Cuda => ("NVIDIA's driver, which makes /dev/nvidiactl", "h100:8"),
-            Platform::Rocm => ("the driver amdgpu, which makes /dev/kfd", "mi300x:8"),
-            Platform::Tpu => ("the TPU's driver, which makes /dev/accel0 or /dev/vfio/0", "v5e:2x4"),
+            Platform::Cuda => ("the NVIDIA driver, which creates /dev/nvidiactl", "h100:8"),
+            Platform::Rocm => ("the amdgpu driver, which creates /dev/kfd", "mi300x:8"),
+            Platform::Tpu => ("the TPU driver, which creates /dev/accel0 or /dev/vfio/0", "v5e:2x4"),
         };
         let compile = command("compile", &[(Setting::Target, target)]);
         let compile = format!("{compile} needs no device");
         match self.found.is_empty() {
             true => format!("run this on a machine that has one; {compile}"),
-            false => format!("load {driver}, and pass it into the container if this is one; {compile}"),
+            false => format!("load {driver}, and pass the file into the container if this is one; {compile}"),
         }
     }
 }
@@ -105,15 +105,15 @@ impl Sign {
                 .any(|name| name.chars().all(|c| c.is_ascii_digit())),
             Self::Pci(vendor) => {
                 let bus = root.join("sys/bus/pci/devices");
-                names(&bus).iter().any(|device| is_computing(&bus.join(device), vendor))
+                names(&bus).iter().any(|device| is_accelerator(&bus.join(device), vendor))
             }
             Self::Variable(name) => variables.iter().any(|known| known == name),
         }
     }
 }
 
-/// Whether a PCI device is of this maker and computes. Makers of GPUs and TPUs also make bridges, disks and network cards.
-fn is_computing(device: &Path, vendor: &str) -> bool {
+/// Whether a PCI device is an accelerator of this vendor, rather than one of its bridges, disks or network cards.
+fn is_accelerator(device: &Path, vendor: &str) -> bool {
     const STORAGE_NETWORK_MEDIA_BRIDGE: &[&str] = &["01", "02", "04", "06", "0c"];
     let read = |name: &str| {
         let text = fs::read_to_string(device.join(name)).unwrap_or_default();
@@ -143,8 +143,8 @@ impl fmt::Display for Sign {
 mod tests {
     use super::*;
 
-    /// Looks for devices on a machine with some files, and PCI devices by vendor and class.
-    fn look_at(platform: Platform, files: &[&str], devices: &[(&str, &str)]) -> Presence {
+    /// Detects devices on a machine with these files, and PCI devices by vendor and class.
+    fn detect_with(platform: Platform, files: &[&str], devices: &[(&str, &str)]) -> Presence {
         let root = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = root.path().join(name);
@@ -156,33 +156,35 @@ mod tests {
             write(&format!("sys/bus/pci/devices/{number}/vendor"), &format!("{vendor}\n"));
             write(&format!("sys/bus/pci/devices/{number}/class"), &format!("{class}\n"));
         }
-        look(platform, root.path(), &[]).unwrap()
+        detect(platform, root.path(), &[]).unwrap()
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn devices_are_found_where_their_drivers_show_them() {
-        let check = |platform, file: &str| assert!(!look_at(platform, &[file], &[]).is_missing(), "{file}");
+    fn devices_are_detected_by_their_device_files() {
+        let check =
+            |platform, file: &str| assert!(!detect_with(platform, &[file], &[]).is_missing(), "{file}");
         check(Platform::Cuda, "dev/nvidia0");
         check(Platform::Cuda, "dev/dxg");
         check(Platform::Rocm, "dev/kfd");
         check(Platform::Tpu, "dev/accel0");
         check(Platform::Tpu, "dev/vfio/0");
-        let check = |platform, file: &str| assert!(look_at(platform, &[file], &[]).is_missing(), "{file}");
+        let check =
+            |platform, file: &str| assert!(detect_with(platform, &[file], &[]).is_missing(), "{file}");
         check(Platform::Cuda, "dev/kfd");
         check(Platform::Rocm, "dev/nvidia0");
-        // The control file of VFIO is there without any device.
+        // VFIO's control file exists without any device.
         check(Platform::Tpu, "dev/vfio/vfio");
         let variables = ["TPU_NAME".to_owned()];
-        assert!(!look(Platform::Tpu, Path::new("/nowhere"), &variables).unwrap().is_missing());
-        assert_eq!(look(Platform::Cpu, Path::new("/"), &[]), None);
+        assert!(!detect(Platform::Tpu, Path::new("/nowhere"), &variables).unwrap().is_missing());
+        assert_eq!(detect(Platform::Cpu, Path::new("/"), &[]), None);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_device_without_a_driver_is_told_from_none() {
+    fn a_device_without_a_driver_is_distinguished_from_none() {
         let check = |platform, devices: &[(&str, &str)], expect: &str, hint: &str| {
-            let found = look_at(platform, &["dev/null"], devices);
+            let found = detect_with(platform, &["dev/null"], devices);
             assert!(found.is_missing());
             assert_eq!(found.to_string(), expect);
             assert!(found.hint().starts_with(hint), "{}", found.hint());
@@ -191,9 +193,9 @@ mod tests {
             Platform::Cuda,
             &[("0x8086", "0x060000"), ("0x10de", "0x030200")],
             "a PCI device of vendor 0x10de, but no /dev/nvidia*, no /dev/nvhost-*, no /dev/dxg*",
-            "load NVIDIA's driver, which makes /dev/nvidiactl",
+            "load the NVIDIA driver, which creates /dev/nvidiactl",
         );
-        // A network card of Google's cloud is no TPU.
+        // Google's virtual network card has the vendor ID of TPUs.
         check(
             Platform::Tpu,
             &[("0x1ae0", "0x020000")],

@@ -1,4 +1,4 @@
-//! Device files: TOML, with the line of every entry and all problems of a file at once.
+//! Reading device files: TOML with the line of every entry, and all problems of a file reported at once.
 
 use std::io;
 use std::ops::Range;
@@ -10,38 +10,43 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-use crate::base::{Diagnostic, Diagnostics, LineIndex, Location, nearest};
+use crate::base::{Diagnostic, Diagnostics, LineIndex, Location, did_you_mean};
 
-/// Why a device file cannot be used.
+/// A device file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read device file: {}: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It says what cannot be.
+    /// Invalid, missing or unknown keys.
     #[error("{0}")]
-    Wrong(Diagnostics),
+    Invalid(Diagnostics),
 }
 
-/// The text of a device file.
-pub(super) struct Source<'i> {
-    /// What diagnostics call it.
+/// Expected value of a count.
+const POSITIVE: &str = "an integer above zero";
+/// Expected value of a name.
+const PLAIN_TEXT: &str = "a string of printable ASCII without quotes or backslashes";
+
+/// Text of a device file.
+pub(super) struct DeviceFile<'i> {
+    /// Name in diagnostics.
     file: &'i str,
     text: &'i str,
     lines: LineIndex,
 }
 
-impl<'i> Source<'i> {
+impl<'i> DeviceFile<'i> {
     pub fn new(file: &'i str, text: &'i str) -> Self {
         Self { file, text, lines: LineIndex::new(text) }
     }
 
-    /// The table of the file's top.
+    /// Parses the file into its top-level table.
     pub fn parse(&self, diagnostics: &mut Diagnostics) -> DeTable<'i> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
@@ -51,15 +56,15 @@ impl<'i> Source<'i> {
         table.into_inner()
     }
 
-    /// The line where `span` begins.
+    /// The line of a span's start.
     fn location(&self, span: Range<usize>) -> Location {
         Location::line(self.file, self.lines.line(span.start))
     }
 }
 
-/// One table of a file, while it is read.
+/// A table of a file while it is being read.
 pub(super) struct Section<'a, 'i> {
-    source: &'a Source<'i>,
+    source: &'a DeviceFile<'i>,
     location: Location,
     table: &'a DeTable<'i>,
     known: Vec<&'static str>,
@@ -67,11 +72,11 @@ pub(super) struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(source: &'a Source<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
+    pub fn top(source: &'a DeviceFile<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
         Self { source, location: Location::file(source.file), table, known: vec![], diagnostics }
     }
 
-    /// Reads the table `name` inside this one, if it is there.
+    /// Reads the table `name` inside this one, if present.
     pub fn section<T>(
         &mut self,
         name: &'static str,
@@ -91,7 +96,7 @@ impl<'a, 'i> Section<'a, 'i> {
         read
     }
 
-    /// Reads the table `name`, whose keys are free and whose values are all of one kind.
+    /// Reads the table `name`, which has any keys and values of one type.
     pub fn map<T: DeserializeOwned>(&mut self, name: &'static str, expected: &str) -> Vec<(String, T)> {
         let Some(value) = self.find(name) else { return vec![] };
         let Some(table) = value.get_ref().as_table() else {
@@ -108,17 +113,17 @@ impl<'a, 'i> Section<'a, 'i> {
         entries
     }
 
-    /// A value that must be there.
+    /// Reads a required value.
     pub fn required<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
         if self.table.contains_key(key) {
             return self.optional(key, expected);
         }
         self.known.push(key);
-        self.report(self.location.clone(), format!("`{key}` is missing: expected {expected}"));
+        self.report(self.location.clone(), format!("missing key `{key}`: expected {expected}"));
         None
     }
 
-    /// A value that may be left out.
+    /// Reads an optional value.
     pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
         let value = self.find(key)?;
         let read = T::deserialize(ValueDeserializer::from(value.clone())).ok();
@@ -128,30 +133,48 @@ impl<'a, 'i> Section<'a, 'i> {
         read
     }
 
-    /// A whole number above zero, which must be there.
+    /// Reads a required integer above zero.
     pub fn positive(&mut self, key: &'static str) -> Option<u64> {
-        const EXPECTED: &str = "a whole number above zero";
-        let number: i64 = self.required(key, EXPECTED)?;
-        self.checked(key, u64::try_from(number).ok().filter(|&number| number > 0), EXPECTED)
+        let number: i64 = self.required(key, POSITIVE)?;
+        self.checked_positive(key, number)
     }
 
-    /// A number above zero, which must be there.
+    /// Reads an optional integer above zero.
+    pub fn optional_positive(&mut self, key: &'static str) -> Option<u64> {
+        let number: i64 = self.optional(key, POSITIVE)?;
+        self.checked_positive(key, number)
+    }
+
+    fn checked_positive(&mut self, key: &'static str, number: i64) -> Option<u64> {
+        self.checked(key, u64::try_from(number).ok().filter(|&number| number > 0), POSITIVE)
+    }
+
+    /// Reads a required number above zero.
     pub fn positive_float(&mut self, key: &'static str) -> Option<f64> {
         const EXPECTED: &str = "a number above zero";
         let number: f64 = self.required(key, EXPECTED)?;
         self.checked(key, Some(number).filter(|number| number.is_finite() && *number > 0.0), EXPECTED)
     }
 
-    /// A text that can stand between quotes as it is, and must be there.
+    /// Reads a required string that needs no escapes between quotes.
     pub fn plain_text(&mut self, key: &'static str) -> Option<String> {
-        const EXPECTED: &str = "a text of printable ASCII without quotes and backslashes";
-        let text: String = self.required(key, EXPECTED)?;
-        let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
-        let is_plain = !text.trim().is_empty() && text.chars().all(plain);
-        self.checked(key, Some(text).filter(|_| is_plain), EXPECTED)
+        let text: String = self.required(key, PLAIN_TEXT)?;
+        self.checked_text(key, text)
     }
 
-    /// Reports the value of `key` unless there is something.
+    /// Reads an optional string that needs no escapes between quotes.
+    pub fn optional_plain_text(&mut self, key: &'static str) -> Option<String> {
+        let text: String = self.optional(key, PLAIN_TEXT)?;
+        self.checked_text(key, text)
+    }
+
+    fn checked_text(&mut self, key: &'static str, text: String) -> Option<String> {
+        let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\');
+        let is_plain = !text.trim().is_empty() && text.chars().all(plain);
+        self.checked(key, Some(text).filter(|_| is_plain), PLAIN_TEXT)
+    }
+
+    /// Returns `value`; reports the value of `key` as invalid if it is `None`.
     pub fn checked<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
         if value.is_none()
             && let Some(found) = self.table.get(key)
@@ -161,24 +184,21 @@ impl<'a, 'i> Section<'a, 'i> {
         value
     }
 
-    /// Leaves keys unread of which nothing can be said.
+    /// Accepts keys without reading them, where their meaning is unknown.
     pub fn leave(&mut self, keys: &[&'static str]) {
         self.known.extend(keys);
     }
 
-    /// Reports every key that nothing asked for.
+    /// Reports every unknown key.
     pub fn finish(&mut self) {
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if self.known.contains(&name) {
                 continue;
             }
-            let hint = match nearest(name, self.known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known here: {}", self.known.join(", ")),
-            };
+            let hint = did_you_mean(name, self.known.iter().copied(), "known keys");
             let diagnostic =
-                Diagnostic::error(self.source.location(key.span()), format!("no such table or key: {name}"));
+                Diagnostic::error(self.source.location(key.span()), format!("unknown key: {name}"));
             self.diagnostics.push(diagnostic.with_hint(hint));
         }
     }
@@ -187,12 +207,12 @@ impl<'a, 'i> Section<'a, 'i> {
         self.diagnostics.push(Diagnostic::error(location, message));
     }
 
-    /// Whether the table `name`, which must be there, is there.
+    /// Whether the required table `name` is present; reports it if not.
     pub fn has_table(&mut self, name: &'static str) -> bool {
         let has = self.table.contains_key(name);
         if !has {
             self.known.push(name);
-            self.report(self.location.clone(), format!("a table is missing: expected [{name}]"));
+            self.report(self.location.clone(), format!("missing table: [{name}]"));
         }
         has
     }

@@ -2,11 +2,11 @@ use std::fmt;
 
 use super::{DeviceSpec, Hardware, TargetError, TpuInfo};
 
-/// The most devices that a target may have.
+/// Largest number of devices of a target.
 const MAX_DEVICES: usize = 1 << 16;
 
-/// How many devices there are and how they stand: `8`, hosts x devices as in `4x8`, or a TPU's topology as in
-/// `2x4`. It is made for one kind of device.
+/// Number and arrangement of a target's devices: `8` on one host, `4x8` for four hosts of eight, or a TPU topology such
+/// as `2x4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetShape {
     text: String,
@@ -15,43 +15,49 @@ pub struct TargetShape {
 }
 
 impl TargetShape {
-    /// Hosts, at least one; they have equally many devices.
+    /// Number of hosts, at least one; all have the same number of devices.
     pub fn hosts(&self) -> usize {
         self.hosts
     }
 
-    /// Devices of all hosts, at least one.
+    /// Number of devices of all hosts, at least one.
     pub fn devices(&self) -> usize {
         self.devices
     }
 
-    /// One device.
+    /// Sizes along each dimension.
+    pub(super) fn dims(&self) -> Vec<u64> {
+        self.text.split('x').filter_map(|size| size.parse().ok()).collect()
+    }
+
+    /// A single device.
     pub(super) fn one() -> Self {
         Self { text: "1".into(), hosts: 1, devices: 1 }
     }
 
-    /// A number of devices of one host.
+    /// Parses a number of devices of one host.
     pub(super) fn one_host(text: &str) -> Option<Self> {
         let devices = product(text).filter(|_| !text.contains('x'))?;
         Some(Self { text: text.to_owned(), hosts: 1, devices })
     }
 
-    /// `text` for devices of a kind.
+    /// Parses `text` for a device model.
     ///
     /// # Errors
-    /// If it is no shape, or one that such devices do not come in.
+    /// [`TargetError::Shape`] if it is no shape of such devices, [`TargetError::Topology`] if a TPU generation has no
+    /// such topology.
     pub fn of(device: &DeviceSpec, text: &str) -> Result<Self, TargetError> {
-        let wrong =
+        let invalid =
             |expected| TargetError::Shape { device: device.name.clone(), expected, found: text.to_owned() };
         match &device.hardware {
-            Hardware::Cpu => Self::one_host(text).ok_or_else(|| wrong("a number of devices")),
+            Hardware::Cpu => Self::one_host(text).ok_or_else(|| invalid("a number of devices")),
             Hardware::Cuda(_) | Hardware::Rocm(_) => Self::one_host(text)
                 .or_else(|| {
                     let (hosts, _) = text.split_once('x').filter(|(_, each)| !each.contains('x'))?;
                     let devices = product(text)?;
                     Some(Self { text: text.to_owned(), hosts: product(hosts)?, devices })
                 })
-                .ok_or_else(|| wrong("a number of devices, or hosts x devices")),
+                .ok_or_else(|| invalid("a number of devices, or hosts x devices")),
             Hardware::Tpu(info) => Self::topology(info, text).ok_or_else(|| {
                 let wanted = product(text);
                 let fits = |name: &&String| wanted.is_some() && product(name) == wanted;
@@ -78,7 +84,7 @@ impl fmt::Display for TargetShape {
     }
 }
 
-/// The product of sizes such as `2x4`, each above zero, if it is not too large.
+/// The product of sizes such as `2x4`; `None` if one is zero or no number, or the product exceeds [`MAX_DEVICES`].
 pub(super) fn product(text: &str) -> Option<usize> {
     let size = |size: &str| size.bytes().all(|b| b.is_ascii_digit()).then(|| size.parse().ok()).flatten();
     let sizes = text.split('x').map(|text| size(text).filter(|&size: &usize| size > 0));

@@ -4,13 +4,13 @@ use std::str::FromStr;
 
 use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
 use crate::{
-    base::{Setting, nearest},
+    base::{Setting, did_you_mean},
     pjrt::{CompileOptions, NamedValue, PjrtError, Plugin},
     targets::cuda_toolkit,
 };
 
-/// What a program is compiled for: `mi300x:4x8`, `v5e:2x4`, a user's `my.toml:8`; or the devices that the plugin
-/// of a platform finds here: `cuda:2`.
+/// Devices that a program is compiled for: a device model and a shape, as in `mi300x:4x8`, `v5e:2x4` or `my.toml:8`; or
+/// devices that a platform's plugin finds on this machine, as in `cuda:2`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     name: String,
@@ -20,44 +20,44 @@ pub struct Target {
     memory: GpuMemory,
 }
 
-/// How a client takes the memory of GPUs; what is left out is up to the plugin.
+/// How a client allocates GPU memory; the plugin decides what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GpuMemory {
-    /// The most of it, from above 0 to 1.
+    /// Largest fraction of the memory, above 0 and at most 1.
     pub fraction: Option<f32>,
-    /// Whether all of that is taken at the start.
+    /// Whether the client allocates that fraction when it starts.
     pub preallocate: Option<bool>,
 }
 
-/// A target that cannot be.
+/// An invalid target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// No device and no platform has this name.
+    /// No device model and no platform has this name.
     #[error("unknown target: {0}")]
     Unknown(String),
-    /// What follows the colon is nothing for such devices.
+    /// The text after the colon is no shape of such devices.
     #[error("expected {expected} after `{device}:`, found: {found}")]
     Shape {
-        /// What stands before the colon.
+        /// The text before the colon.
         device: String,
-        /// What may stand after it.
+        /// Valid forms.
         expected: &'static str,
-        /// What stands after it.
+        /// The text after the colon.
         found: String,
     },
-    /// TPUs of this generation are not put together so.
-    #[error("no such topology of {device}: {found}")]
+    /// The TPU generation has no such topology.
+    #[error("unknown topology of {device}: {found}")]
     Topology {
-        /// What stands before the colon.
+        /// The text before the colon.
         device: String,
-        /// What stands after it.
+        /// The text after the colon.
         found: String,
-        /// The topologies of as many devices.
+        /// Topologies with the same number of chips.
         same_size: Vec<String>,
         /// All topologies.
         known: Vec<String>,
     },
-    /// A TPU without a topology.
+    /// No topology given for a TPU.
     #[error("expected a topology after `{device}`, found none")]
     NoTopology {
         /// The device.
@@ -65,43 +65,38 @@ pub enum TargetError {
         /// All topologies.
         known: Vec<String>,
     },
-    /// Only the plugins of GPUs can be told how to take memory.
-    #[error("expected GPUs for a share of their memory, found: {0}")]
+    /// Memory options for devices other than GPUs.
+    #[error("memory options apply to GPUs only, found: {0}")]
     NoGpuMemory(String),
-    /// More or less than there is.
-    #[error("expected a share of memory from above 0 to 1, found: {0}")]
+    /// A fraction outside the valid range.
+    #[error("expected a fraction of memory above 0 and at most 1, found: {0}")]
     MemoryFraction(f32),
-    /// The device file is wrong.
+    /// An invalid device file.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
 impl TargetError {
-    /// What the reader can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         let listed = |device: &str, names: &[String]| {
             names.iter().map(|name| format!("{device}:{name}")).collect::<Vec<_>>().join(", ")
         };
         match self {
             Self::Unknown(text) => {
-                let name = text.split(':').next().unwrap_or_default().to_lowercase();
-                Some(match nearest(&name, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        let known: Vec<&str> = names().collect();
-                        format!("targets are: {}, or the file of a device, NAME.toml", known.join(", "))
-                    }
-                })
+                let name = text.split(':').next().unwrap_or(text).to_lowercase();
+                let known = names().chain(["a device file NAME.toml"]);
+                Some(did_you_mean(&name, known, "targets"))
             }
             Self::Shape { device, expected, .. } if expected.contains("hosts") => {
                 Some(format!("for example `{device}:8`, or `{device}:4x8` for four hosts of eight"))
             }
             Self::Shape { device, .. } => Some(format!("for example `{device}:8`")),
-            Self::Topology { device, same_size, known, .. } => {
-                let names = if same_size.is_empty() { known } else { same_size };
-                Some(format!("there is {}", listed(device, names)))
-            }
-            Self::NoTopology { device, known } => Some(format!("there is {}", listed(device, known))),
+            Self::Topology { device, same_size, known, .. } => Some(match same_size.is_empty() {
+                true => format!("topologies: {}", listed(device, known)),
+                false => format!("topologies of that size: {}", listed(device, same_size)),
+            }),
+            Self::NoTopology { device, known } => Some(format!("topologies: {}", listed(device, known))),
             Self::NoGpuMemory(_) => {
                 Some(format!("leave out {} and {}", Setting::MemoryFraction, Setting::Preallocate))
             }
@@ -112,7 +107,7 @@ impl TargetError {
 }
 
 impl Target {
-    /// Devices of a kind.
+    /// Devices of one model.
     pub fn new(device: DeviceSpec, shape: TargetShape) -> Self {
         Self {
             name: device.name.clone(),
@@ -123,10 +118,11 @@ impl Target {
         }
     }
 
-    /// The same devices, whose memory a client takes as told.
+    /// Sets how a client allocates the devices' memory.
     ///
     /// # Errors
-    /// If they are no GPUs, or there is no such share.
+    /// [`TargetError::NoGpuMemory`] if the devices are no GPUs, [`TargetError::MemoryFraction`] if the fraction is not
+    /// above 0 and at most 1.
     pub fn with_memory(self, memory: GpuMemory) -> Result<Self, TargetError> {
         let is_gpu = matches!(self.platform, Platform::Cuda | Platform::Rocm);
         match memory.fraction {
@@ -139,37 +135,37 @@ impl Target {
         }
     }
 
-    /// Whose plugin compiles for it.
+    /// The platform whose plugin compiles for the target.
     pub fn platform(&self) -> Platform {
         self.platform
     }
 
-    /// The kind of devices; nothing where they are those that the plugin finds here.
+    /// The device model; `None` for devices that the plugin finds on this machine.
     pub fn device(&self) -> Option<&DeviceSpec> {
         self.device.as_ref()
     }
 
-    /// How many devices, and how they stand.
+    /// Number and arrangement of the devices.
     pub fn shape(&self) -> &TargetShape {
         &self.shape
     }
 
-    /// Devices of all hosts, at least one.
+    /// Number of devices of all hosts, at least one.
     pub fn devices(&self) -> usize {
         self.shape.devices()
     }
 
-    /// The options to compile with: as many partitions as there are devices, and the flags of the device's file.
+    /// Compile options: one partition a device, and the flags of the device file.
     pub fn compile_options(&self) -> CompileOptions {
         let mut options = CompileOptions::for_devices(self.shape.devices());
         options.overrides = self.device.as_ref().map(|device| device.flags.clone()).unwrap_or_default();
         options
     }
 
-    /// The same for a plugin of this process, with what it needs to find on this machine.
+    /// [`Self::compile_options`] for a plugin in this process, with the location of the CUDA toolkit where it needs one.
     ///
     /// # Errors
-    /// If a part of the CUDA toolkit is missing: the plugin would end the process.
+    /// [`PjrtError::CudaToolkit`] if a part of the toolkit is missing: the plugin would end the process.
     pub fn compile_options_on(&self, plugin: &Plugin) -> Result<CompileOptions, PjrtError> {
         match self.platform {
             Platform::Cuda => cuda_toolkit::locate(plugin.path(), self.compile_options()),
@@ -177,7 +173,7 @@ impl Target {
         }
     }
 
-    /// What the plugin's client is told when it starts, to run on these devices.
+    /// Create options of the plugin's client for these devices.
     pub fn client_options(&self) -> Vec<(&'static str, NamedValue)> {
         match self.platform {
             Platform::Cpu => vec![("cpu_device_count", NamedValue::Int64(self.shape.devices() as i64))],
@@ -192,7 +188,7 @@ impl Target {
     }
 }
 
-/// One device of the CPU.
+/// A single CPU device.
 impl Default for Target {
     fn default() -> Self {
         let device = devices().iter().find(|device| device.platform() == Platform::Cpu).cloned();
@@ -205,7 +201,7 @@ impl Default for Target {
 impl FromStr for Target {
     type Err = TargetError;
 
-    /// Reads `NAME`, `NAME:SHAPE` or `FILE.toml:SHAPE`. Without a shape it is one device.
+    /// Parses `NAME`, `NAME:SHAPE` or `FILE.toml:SHAPE`. The default shape is one device; TPUs have no default.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let (name, shape) = match text.rsplit_once(':') {
             Some((name, shape)) if !text.ends_with(".toml") => (name, Some(shape)),
@@ -247,8 +243,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Every name that a target can begin with.
-fn names() -> impl Iterator<Item = &'static str> {
+/// Every name that a target can start with.
+fn names() -> impl Iterator<Item = &'static str> + Clone {
     let platforms = Platform::ALL.iter().map(|platform| platform.name());
     let devices = devices().iter().map(|device| device.name.as_str());
     devices.chain(platforms.filter(|name| *name != Platform::Cpu.name()))

@@ -17,7 +17,7 @@ use crate::{
     base::{DType, Literal, Setting, read_text},
     data::Batch,
     optim::AdamW,
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Packing, StepOptions, StepSpec, Workload},
     templates::TemplateLibrary,
     weights::{read_adapter, read_safetensors},
@@ -81,7 +81,7 @@ pub struct ParityReport {
 #[derive(Clone, Copy)]
 pub struct ParitySetup<'a> {
     /// The devices, with the mesh config for them.
-    pub devices: &'a Devices,
+    pub devices: &'a DeviceMesh,
     /// Element type of weights and activations.
     pub dtype: DType,
     /// Time and memory trade-offs.

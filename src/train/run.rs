@@ -24,7 +24,7 @@ use crate::{
     mesh::Plan,
     model::{Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
-    runtime::{Compiled, Engine},
+    runtime::{CompiledStep, Engine},
     step::{Packing, StepKind, StepOptions, StepSpec, Workload},
     templates::TemplateLibrary,
     weights::{Adapter, write_adapter},
@@ -222,7 +222,7 @@ pub struct Ready {
     /// The devices.
     pub engine: Engine,
     /// The step, where it is compiled already.
-    pub step: Option<Compiled>,
+    pub step: Option<CompiledStep>,
 }
 
 /// Trains an adapter. `ready` starts the devices; it is called once all input has been checked.

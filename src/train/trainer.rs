@@ -5,7 +5,7 @@ use crate::{
     base::{ArrayShape, DType, Literal},
     data::Batch,
     model::{AdapterId, AdapterSpec, adapter_params},
-    runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
+    runtime::{CompiledStep, DeviceState, Engine, RuntimeError, StepResults, place_base, place_zeros},
     step::{Packing, Role, Slot, StepKind, StepSpec, Workload, build, slots},
     weights::Checkpoint,
 };
@@ -14,8 +14,8 @@ use crate::{
 pub struct Trainer<'a> {
     engine: Engine,
     spec: StepSpec<'a>,
-    state: State,
-    compiled: BTreeMap<StepKind, Compiled>,
+    state: DeviceState,
+    compiled: BTreeMap<StepKind, CompiledStep>,
     warnings: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Trainer<'a> {
         checkpoint: &Checkpoint,
         loaded: impl FnMut(usize),
     ) -> Result<Self, TrainError> {
-        let mut state = State::default();
+        let mut state = DeviceState::default();
         place_base(&engine, &mut state, checkpoint, &spec, loaded)?;
         Ok(Self { engine, spec, state, compiled: BTreeMap::new(), warnings: BTreeSet::new() })
     }
@@ -99,7 +99,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Takes a program that is compiled already.
-    pub fn adopt(&mut self, program: StepKind, compiled: Compiled) {
+    pub fn adopt(&mut self, program: StepKind, compiled: CompiledStep) {
         self.compiled.insert(program, compiled);
     }
 
@@ -107,7 +107,7 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If it cannot be built or compiled.
-    pub fn prepare(&mut self, program: StepKind) -> Result<&Compiled, TrainError> {
+    pub fn prepare(&mut self, program: StepKind) -> Result<&CompiledStep, TrainError> {
         if !self.compiled.contains_key(&program) {
             let workload = self.workload(program);
             let woven = build(&StepSpec { workload, ..self.spec }, program)?;
@@ -292,13 +292,13 @@ impl<'a> Trainer<'a> {
         Ok(results.remove(&role).ok_or(RuntimeError::Missing { role })?)
     }
 
-    fn run(&mut self, program: StepKind, inputs: &[(Role, Literal)]) -> Result<Results, TrainError> {
+    fn run(&mut self, program: StepKind, inputs: &[(Role, Literal)]) -> Result<StepResults, TrainError> {
         self.prepare(program)?;
         Ok(self.engine.run(&self.compiled[&program], &mut self.state, inputs)?)
     }
 }
 
-fn scalar(results: &Results, role: Role) -> Result<f32, TrainError> {
+fn scalar(results: &StepResults, role: Role) -> Result<f32, TrainError> {
     let literal = results.get(&role).ok_or(RuntimeError::Missing { role })?;
     Ok(literal.get_f64(0) as f32)
 }

@@ -8,7 +8,12 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{WeightsError, json::read_json, layout, safetensors, tensor::MappedTensor};
+use super::{
+    WeightsError,
+    files::{self, read_json},
+    layout, safetensors,
+    tensor::MappedTensor,
+};
 use crate::base::{Diagnostic, Diagnostics, Location};
 
 const SINGLE: &str = "model.safetensors";
@@ -31,7 +36,7 @@ pub(super) struct Folder {
 
 /// Maps every tensor of the folder.
 pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
-    match (layout::find(folder, SINGLE)?, layout::find(folder, INDEX)?) {
+    match (files::find(folder, SINGLE)?, files::find(folder, INDEX)?) {
         (Some(single), index) => {
             let mut warnings = Vec::new();
             if index.is_some() {
@@ -64,7 +69,7 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
                 continue;
             }
         };
-        layout::refuse_dangling(&path)?;
+        files::refuse_dangling(&path)?;
         if !path.is_file() {
             diagnostics.push(
                 Diagnostic::error(location.clone(), format!("the folder has no such shard: {shard}"))

@@ -251,7 +251,7 @@ fn targets_that_cannot_be() {
     }
     for (target, expect) in [
         ("mi30x:8", "unknown target: mi30x:8 (did you mean `mi300x`?)"),
-        ("v5e:3x3", "no such topology of v5e: 3x3 (there is "),
+        ("v5e:3x3", "unknown topology of v5e: 3x3 (topologies: "),
     ] {
         let ran = world.hloom(&format!("{compile} --target {target}"));
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));

@@ -73,8 +73,9 @@ fn words_that_mean_nothing() {
     );
     check_usage(
         "--target metal",
-        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets are: cpu, mi300x, mi325x, mi355x, \
-         h100, h200, b200, rtx4090, v4, v5e, v5p, v6e, tpu7x, cuda, rocm, tpu, or the file of a device, NAME.toml)",
+        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets: cpu, mi300x, mi325x, mi355x, \
+         mi300a, mi250x, h100, h200, b200, b300, gb200, a100-40, a100-80, l40s, a6000, rtx4090, rtx3090, v4, v5e, v5p, \
+         v6e, tpu7x, cuda, rocm, tpu, a device file NAME.toml)",
     );
 }
 

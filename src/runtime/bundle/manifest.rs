@@ -21,18 +21,18 @@ pub struct Manifest {
     /// SHA-256 of every file but this one, by name.
     pub files: BTreeMap<String, String>,
     /// What the module was built from.
-    pub made: Made,
+    pub made: ModuleInputs,
     /// The module's arguments, in call order.
     pub inputs: Vec<SlotRecord>,
     /// Its results, in order; one with the role of an argument takes its place.
     pub outputs: Vec<SlotRecord>,
     /// What plugins made of it.
-    pub targets: Vec<Build>,
+    pub targets: Vec<TargetBuild>,
 }
 
 /// All that decides a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct ModuleInputs {
     /// What the model was called; only a note.
     pub model: String,
     /// The model's configuration.
@@ -50,7 +50,7 @@ pub struct Made {
     /// What is adapted, as PEFT says it.
     pub lora: AdapterConfig,
     /// The optimizer.
-    pub optimizer: Optimizer,
+    pub optimizer: OptimizerSettings,
     /// The mesh and its axes, if there is one; `mesh.toml` has the whole config.
     pub mesh: Option<String>,
     /// The SHA-256 of each template that replaced an embedded one, by name.
@@ -59,7 +59,7 @@ pub struct Made {
 
 /// AdamW and clipping.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Optimizer {
+pub struct OptimizerSettings {
     /// Decay of the mean of gradients.
     pub beta1: f64,
     /// Decay of the mean of squared gradients.
@@ -89,7 +89,7 @@ pub struct SlotRecord {
 
 /// What a plugin made of the module for one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Build {
+pub struct TargetBuild {
     /// The target.
     pub target: String,
     /// The file of the executable; none where the program does not fit and the plugin made nothing.

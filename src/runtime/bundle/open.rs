@@ -7,7 +7,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Build, BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Made, Manifest, SlotRecord, sha256,
+    BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Manifest, ModuleInputs, SlotRecord, TargetBuild,
+    sha256,
 };
 use crate::{
     base::{FileKind, Setting, Shape},
@@ -128,7 +129,7 @@ impl Bundle {
     }
 
     /// What was made for a target.
-    pub fn build(&self, target: &str) -> Option<&Build> {
+    pub fn build(&self, target: &str) -> Option<&TargetBuild> {
         self.manifest.targets.iter().find(|build| build.target == target)
     }
 
@@ -152,7 +153,7 @@ impl Bundle {
 
     /// Refuses a manifest that has other sizes of a batch than the module.
     fn check_batch(&self, module: &Verified) -> Result<(), BundleError> {
-        let Made { batch, seq, .. } = self.manifest.made;
+        let ModuleInputs { batch, seq, .. } = self.manifest.made;
         let role = Role::InputIds.to_string();
         let number = self.manifest.inputs.iter().position(|record| record.role == role);
         let shapes = module.module().entry().parameter_shapes();

@@ -3,7 +3,7 @@ use std::{fs, io, path::Path};
 use sha2::{Digest, Sha256};
 
 use super::{
-    CompileJob, CompileWorkerError, Compiled, WorkerProgram, compile_in_worker,
+    CompileJob, CompileWorkerError, CompiledProgram, WorkerProgram, compile_in_worker,
     request::{EXECUTABLE, OPTIMIZED},
     run::request,
 };
@@ -17,7 +17,7 @@ const RECORD: &str = "compiled.json";
 
 /// Where a compiled program came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum CompileOrigin {
     /// A worker compiled it now.
     Compiler,
     /// It was compiled before.
@@ -34,16 +34,16 @@ pub fn compile_cached(
     worker: &WorkerProgram,
     plugin_sha256: &str,
     cache: &Path,
-) -> Result<(Compiled, Origin), CompileWorkerError> {
+) -> Result<(CompiledProgram, CompileOrigin), CompileWorkerError> {
     let folder = cache.join(key(job, plugin_sha256));
     if let Ok(compiled) = read(&folder) {
-        return Ok((compiled, Origin::Cache));
+        return Ok((compiled, CompileOrigin::Cache));
     }
     let compiled = compile_in_worker(job, worker)?;
     if let Err(error) = write(&compiled, cache, &folder) {
         tracing::warn!(%error, cache = %cache.display(), "the compiled program is not kept");
     }
-    Ok((compiled, Origin::Compiler))
+    Ok((compiled, CompileOrigin::Compiler))
 }
 
 /// A digest of all that decides what the compiler makes.
@@ -57,14 +57,14 @@ fn key(job: &CompileJob<'_>, plugin_sha256: &str) -> String {
     hex(digest.finalize())
 }
 
-fn read(folder: &Path) -> io::Result<Compiled> {
-    let compiled: Compiled = serde_json::from_slice(&fs::read(folder.join(RECORD))?)?;
+fn read(folder: &Path) -> io::Result<CompiledProgram> {
+    let compiled: CompiledProgram = serde_json::from_slice(&fs::read(folder.join(RECORD))?)?;
     let (executable, optimized) = (fs::read(folder.join(EXECUTABLE))?, fs::read(folder.join(OPTIMIZED))?);
-    Ok(Compiled { executable, optimized, ..compiled })
+    Ok(CompiledProgram { executable, optimized, ..compiled })
 }
 
 /// Writes beside the folder, then renames. Whoever was there first stays.
-fn write(compiled: &Compiled, cache: &Path, folder: &Path) -> io::Result<()> {
+fn write(compiled: &CompiledProgram, cache: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(cache)?;
     let work = temporary(0o777).tempdir_in(cache)?;
     let write = |name: &str, bytes: &[u8]| write_file(&work.path().join(name), bytes);

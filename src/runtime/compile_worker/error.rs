@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a worker was doing with a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum WorkerStage {
     /// Loading the library, which runs its initializers, and asking for its table of calls.
     Load,
     /// `PJRT_Plugin_Initialize`.
@@ -18,7 +18,7 @@ pub enum Stage {
     Compile,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for WorkerStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Load => "loading",
@@ -74,7 +74,7 @@ pub enum CompileWorkerError {
     #[error("the plugin crashed while {stage} (signal {signal}, {name}){}", words(last))]
     Crashed {
         /// What it was doing.
-        stage: Stage,
+        stage: WorkerStage,
         /// The signal's number.
         signal: i32,
         /// The signal's name.
@@ -86,7 +86,7 @@ pub enum CompileWorkerError {
     #[error("the plugin ended its process with code {code} while {stage}{}", words(last))]
     Exited {
         /// What it was doing.
-        stage: Stage,
+        stage: WorkerStage,
         /// Its exit code.
         code: i32,
         /// The last lines that the worker wrote.
@@ -96,7 +96,7 @@ pub enum CompileWorkerError {
     #[error("the plugin was stopped after {seconds} s while {stage}{}", words(last))]
     TimedOut {
         /// What it was doing.
-        stage: Stage,
+        stage: WorkerStage,
         /// The time it had.
         seconds: f64,
         /// The last lines that the worker wrote.
@@ -118,12 +118,12 @@ impl CompileWorkerError {
             Self::OutOfMemory { .. } => {
                 Some("compile on a machine with more memory, or one program at a time".into())
             }
-            Self::TimedOut { stage: Stage::Compile, .. } => Some(format!("allow more with {}", Setting::Timeout)),
+            Self::TimedOut { stage: WorkerStage::Compile, .. } => Some(format!("allow more with {}", Setting::Timeout)),
             Self::TimedOut { .. } => Some(format!(
                 "another process may hold the device, or the plugin waits for a network; {} allows more",
                 Setting::Timeout
             )),
-            Self::Crashed { stage: Stage::Load | Stage::Initialize | Stage::Client, .. } => {
+            Self::Crashed { stage: WorkerStage::Load | WorkerStage::Initialize | WorkerStage::Client, .. } => {
                 Some("the plugin does not run on this machine: check the driver, or use another build of it".into())
             }
             Self::Crashed { .. } => Some(

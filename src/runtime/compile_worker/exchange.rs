@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::{
-    CompileWorkerError, Stage,
-    request::{LOG, PROGRAM, REQUEST, RESPONSE, Request, Response, STAGE, STUB_LIBS},
+    CompileWorkerError, WorkerStage,
+    request::{LOG, PROGRAM, REQUEST, RESPONSE, STAGE, STUB_LIBS, WorkerRequest, WorkerResponse},
 };
 use crate::{base::KillOnDrop, pjrt::LOG_LEVEL};
 
@@ -40,7 +40,7 @@ pub struct WorkerProgram {
 
 /// A worker's answer, and the files beside it.
 pub(super) struct Answered {
-    pub answer: Response,
+    pub answer: WorkerResponse,
     folder: TempDir,
 }
 
@@ -53,7 +53,7 @@ impl Answered {
 
 /// Has a worker do what `request` says and waits for its answer. Whatever the plugin does to the worker becomes an error.
 pub(super) fn exchange(
-    request: &Request,
+    request: &WorkerRequest,
     program: &[u8],
     environment: &[(&str, &str)],
     worker: &WorkerProgram,
@@ -136,7 +136,12 @@ fn run(
 }
 
 /// Why a worker left no answer.
-fn explain(stage: Stage, status: ExitStatus, last: Vec<String>, system_killed: bool) -> CompileWorkerError {
+fn explain(
+    stage: WorkerStage,
+    status: ExitStatus,
+    last: Vec<String>,
+    system_killed: bool,
+) -> CompileWorkerError {
     const NO_MEMORY: &[&str] = &["bad_alloc", "Cannot allocate memory", "out of memory"];
     let signal = signal(status);
     let says_so = last.iter().any(|line| NO_MEMORY.iter().any(|sign| line.contains(sign)));

@@ -24,10 +24,10 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Origin, compile_cached};
-pub use error::{CompileWorkerError, Stage};
+pub use cache::{CompileOrigin, compile_cached};
+pub use error::{CompileWorkerError, WorkerStage};
 pub use exchange::WorkerProgram;
-pub use request::{Compiled, Description};
+pub use request::{CompiledProgram, PluginDescription};
 pub use run::{CompileJob, compile_in_worker};
 pub use serve::serve;
 pub use start::{StartError, StartJob, describe, start};

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CompileWorkerError, Stage};
+use super::{CompileWorkerError, WorkerStage};
 use crate::{
     pjrt::{CompileOptions, MemoryStats, NamedValue, ProgramFormat},
     targets::Platform,
@@ -24,13 +24,13 @@ pub(super) const STAGE: &str = "stage.json";
 
 /// What the worker is to do with a plugin.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(super) struct WorkerRequest {
     pub plugin: PathBuf,
-    pub task: Task,
+    pub task: WorkerTask,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Task {
+pub(super) enum WorkerTask {
     /// Compile the program that lies beside the request.
     Compile(CompileTask),
     /// Start a client with these options, and end.
@@ -47,12 +47,12 @@ pub(super) struct CompileTask {
     pub options: CompileOptions,
 }
 
-impl Task {
+impl WorkerTask {
     /// The stage that a worker is in before it has written one.
-    pub fn first_stage(&self) -> Stage {
+    pub fn first_stage(&self) -> WorkerStage {
         match self {
-            Self::Compile(_) => Stage::Compile,
-            Self::Start { .. } | Self::Describe => Stage::Load,
+            Self::Compile(_) => WorkerStage::Compile,
+            Self::Start { .. } | Self::Describe => WorkerStage::Load,
         }
     }
 }
@@ -68,14 +68,14 @@ pub(super) enum RequestedDevices {
 
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Response {
-    /// Program and optimized program lie beside it.
+pub(super) enum WorkerResponse {
+    /// PjrtProgram and optimized program lie beside it.
     Compiled(CompileResponse),
     /// The client of this platform started.
     Started {
         platform: String,
     },
-    Described(Description),
+    Described(PluginDescription),
     /// The file was not loaded, or is no plugin; none of its calls were made.
     NotLoaded {
         message: String,
@@ -92,7 +92,7 @@ pub(super) enum Response {
     },
 }
 
-impl Response {
+impl WorkerResponse {
     /// The error of an answer that is not the one that the task asks for.
     pub fn refusal(&self) -> CompileWorkerError {
         match self {
@@ -111,7 +111,7 @@ impl Response {
 
 /// What a plugin says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Description {
+pub struct PluginDescription {
     /// Major and minor version of its C API.
     pub api_version: (i32, i32),
     /// Its attributes, such as `xla_version`.
@@ -133,7 +133,7 @@ pub(super) struct CompileResponse {
 
 /// A program that a worker compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Compiled {
+pub struct CompiledProgram {
     /// What [`Client::deserialize`](crate::pjrt::Client::deserialize) takes, on the same plugin and devices.
     #[serde(skip)]
     pub executable: Vec<u8>,

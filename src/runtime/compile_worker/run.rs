@@ -1,12 +1,15 @@
 use std::path::Path;
 
 use super::{
-    CompileWorkerError, Compiled, WorkerProgram,
+    CompileWorkerError, CompiledProgram, WorkerProgram,
     exchange::exchange,
-    request::{CompileTask, EXECUTABLE, LOG, OPTIMIZED, Request, RequestedDevices, Response, Task},
+    request::{
+        CompileTask, EXECUTABLE, LOG, OPTIMIZED, RequestedDevices, WorkerRequest, WorkerResponse, WorkerTask,
+    },
 };
 use crate::{
-    pjrt::{CompileOptions, NamedValue, Program, log},
+    pjrt::{CompileOptions, NamedValue, PjrtProgram},
+    runtime::plugin_log,
     targets::Target,
 };
 
@@ -19,7 +22,7 @@ pub struct CompileJob<'a> {
     /// must find them.
     pub target: &'a Target,
     /// The module.
-    pub program: Program<'a>,
+    pub program: PjrtProgram<'a>,
     /// How; [`Target::compile_options`] is where to start.
     pub options: &'a CompileOptions,
 }
@@ -31,14 +34,14 @@ pub struct CompileJob<'a> {
 pub fn compile_in_worker(
     job: &CompileJob<'_>,
     worker: &WorkerProgram,
-) -> Result<Compiled, CompileWorkerError> {
+) -> Result<CompiledProgram, CompileWorkerError> {
     let environment = job.target.platform().compile_environment();
     let answered = exchange(&request(job), job.program.bytes, environment, worker)?;
     let report = match &answered.answer {
-        Response::Compiled(report) => report.clone(),
+        WorkerResponse::Compiled(report) => report.clone(),
         other => return Err(other.refusal()),
     };
-    Ok(Compiled {
+    Ok(CompiledProgram {
         executable: answered.read(EXECUTABLE)?,
         optimized: answered.read(OPTIMIZED)?,
         optimized_format: report.optimized_format,
@@ -49,19 +52,19 @@ pub fn compile_in_worker(
         api_version: report.api_version,
         compile_seconds: report.compile_seconds,
         stub_libs: report.stub_libs,
-        warnings: log::warnings(String::from_utf8_lossy(&answered.read(LOG)?).lines()),
+        warnings: plugin_log::warnings(String::from_utf8_lossy(&answered.read(LOG)?).lines()),
     })
 }
 
-pub(super) fn request(job: &CompileJob<'_>) -> Request {
+pub(super) fn request(job: &CompileJob<'_>) -> WorkerRequest {
     let described = job.target.device().and_then(|device| device.topology_options(job.target.shape()));
     let devices = match described {
         Some((name, options)) => RequestedDevices::Described { name, options: owned(options) },
         None => RequestedDevices::Present { options: owned(job.target.client_options()) },
     };
-    Request {
+    WorkerRequest {
         plugin: job.plugin.to_owned(),
-        task: Task::Compile(CompileTask {
+        task: WorkerTask::Compile(CompileTask {
             platform: job.target.platform(),
             devices,
             format: job.program.format,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{
-    Stage,
+    WorkerStage,
     request::{
-        CompileResponse, CompileTask, Description, EXECUTABLE, OPTIMIZED, PROGRAM, REQUEST, RESPONSE,
-        Request, RequestedDevices, Response, STAGE, STUB_LIBS, Task,
+        CompileResponse, CompileTask, EXECUTABLE, OPTIMIZED, PROGRAM, PluginDescription, REQUEST, RESPONSE,
+        RequestedDevices, STAGE, STUB_LIBS, WorkerRequest, WorkerResponse, WorkerTask,
     },
 };
 use crate::{
     pjrt::{
-        Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, Plugin, Program, Topology,
+        Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, PjrtProgram, Plugin, Topology,
     },
     runtime::compile_worker::stub_libs,
     targets::Platform,
@@ -27,32 +27,32 @@ use crate::{
 /// # Errors
 /// If the request cannot be read, or the answer cannot be written.
 pub fn serve(folder: &Path) -> io::Result<()> {
-    let request: Request = serde_json::from_slice(&fs::read(folder.join(REQUEST))?)?;
-    let reach = |stage: Stage| {
+    let request: WorkerRequest = serde_json::from_slice(&fs::read(folder.join(REQUEST))?)?;
+    let reach = |stage: WorkerStage| {
         // Without it, an error names the first stage.
         let _ = fs::write(folder.join(STAGE), serde_json::to_vec(&stage).unwrap_or_default());
     };
     let path = &request.plugin;
     let answer = match &request.task {
-        Task::Compile(task) => {
+        WorkerTask::Compile(task) => {
             let program = fs::read(folder.join(PROGRAM))?;
             match compile(path, task, &program, folder, &reach) {
                 Ok(done) => {
                     fs::write(folder.join(EXECUTABLE), done.executable)?;
                     fs::write(folder.join(OPTIMIZED), done.optimized)?;
-                    Response::Compiled(done.report)
+                    WorkerResponse::Compiled(done.report)
                 }
                 Err(error) => refusal(&error),
             }
         }
-        Task::Start { options } => with_plugin(path, &reach, |plugin| {
-            reach(Stage::Client);
+        WorkerTask::Start { options } => with_plugin(path, &reach, |plugin| {
+            reach(WorkerStage::Client);
             let client = Client::create(plugin, &borrowed(options))?;
-            Ok(Response::Started { platform: client.platform().to_owned() })
+            Ok(WorkerResponse::Started { platform: client.platform().to_owned() })
         }),
-        Task::Describe => with_plugin(path, &reach, |plugin| {
+        WorkerTask::Describe => with_plugin(path, &reach, |plugin| {
             let (api_version, attributes) = (plugin.api_version(), plugin.attributes()?);
-            Ok(Response::Described(Description { api_version, attributes }))
+            Ok(WorkerResponse::Described(PluginDescription { api_version, attributes }))
         }),
     };
     // The answer appears last and whole, so that a worker that dies meanwhile has given none.
@@ -65,31 +65,33 @@ pub fn serve(folder: &Path) -> io::Result<()> {
 /// Does `work` with the plugin in the file `path`.
 fn with_plugin(
     path: &Path,
-    reach: &impl Fn(Stage),
-    work: impl FnOnce(Arc<Plugin>) -> Result<Response, PjrtError>,
-) -> Response {
+    reach: &impl Fn(WorkerStage),
+    work: impl FnOnce(Arc<Plugin>) -> Result<WorkerResponse, PjrtError>,
+) -> WorkerResponse {
     let mut is_loaded = false;
-    reach(Stage::Load);
+    reach(WorkerStage::Load);
     let plugin = Plugin::load_in_steps(path, || {
         is_loaded = true;
-        reach(Stage::Initialize);
+        reach(WorkerStage::Initialize);
     });
     match plugin {
         Ok(plugin) => work(plugin).unwrap_or_else(|error| refusal(&error)),
         Err(error) if is_loaded => refusal(&error),
-        Err(error) => Response::NotLoaded { message: error.to_string(), hint: error.hint() },
+        Err(error) => WorkerResponse::NotLoaded { message: error.to_string(), hint: error.hint() },
     }
 }
 
-fn refusal(error: &PjrtError) -> Response {
+fn refusal(error: &PjrtError) -> WorkerResponse {
     let (message, hint) = (error.to_string(), error.hint());
     match error {
-        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => Response::TooLarge { message, hint },
-        _ => Response::Refused { message, hint },
+        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => {
+            WorkerResponse::TooLarge { message, hint }
+        }
+        _ => WorkerResponse::Refused { message, hint },
     }
 }
 
-struct Done {
+struct CompileOutput {
     executable: Vec<u8>,
     optimized: Vec<u8>,
     report: CompileResponse,
@@ -106,11 +108,11 @@ fn compile(
     task: &CompileTask,
     program: &[u8],
     folder: &Path,
-    reach: &impl Fn(Stage),
-) -> Result<Done, PjrtError> {
+    reach: &impl Fn(WorkerStage),
+) -> Result<CompileOutput, PjrtError> {
     let mut stood_in = Vec::new();
     let mut options = task.options.clone();
-    reach(Stage::Load);
+    reach(WorkerStage::Load);
     match (task.platform, &task.devices) {
         // Only here: a program could not run on libraries that do nothing.
         (Platform::Rocm, RequestedDevices::Described { .. }) => {
@@ -119,20 +121,20 @@ fn compile(
         (Platform::Cuda, _) => options = cuda_toolkit::locate(path, options)?,
         _ => {}
     }
-    let plugin = Plugin::load_in_steps(path, || reach(Stage::Initialize))?;
-    let program = Program { format: task.format, bytes: program };
-    reach(Stage::Client);
+    let plugin = Plugin::load_in_steps(path, || reach(WorkerStage::Initialize))?;
+    let program = PjrtProgram { format: task.format, bytes: program };
+    reach(WorkerStage::Client);
     let (devices, compiled, seconds) = match &task.devices {
         RequestedDevices::Described { name, options: named } => {
             let topology = Topology::create(&plugin, name, &borrowed(named))?;
-            reach(Stage::Compile);
+            reach(WorkerStage::Compile);
             let start = Instant::now();
             let executable = topology.compile_ahead(program, &options)?;
             (topology.devices().to_vec(), Output::Ahead(executable), start.elapsed())
         }
         RequestedDevices::Present { options: named } => {
             let client = Client::create(Arc::clone(&plugin), &borrowed(named))?;
-            reach(Stage::Compile);
+            reach(WorkerStage::Compile);
             let start = Instant::now();
             let executable = client.compile(program, &options)?;
             (client.devices().to_vec(), Output::Loaded(executable), start.elapsed())
@@ -154,7 +156,7 @@ fn compile(
         compile_seconds: seconds.as_secs_f64(),
         stub_libs: stood_in,
     };
-    Ok(Done { executable: executable.serialize()?, optimized, report })
+    Ok(CompileOutput { executable: executable.serialize()?, optimized, report })
 }
 
 fn borrowed(options: &[(String, NamedValue)]) -> Vec<(&str, NamedValue)> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{
-    CompileWorkerError, Description, WorkerProgram,
+    CompileWorkerError, PluginDescription, WorkerProgram,
     exchange::exchange,
-    request::{Request, Response, Task},
+    request::{WorkerRequest, WorkerResponse, WorkerTask},
     run::owned,
 };
 use crate::base::hex;
@@ -90,7 +90,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
         options.retain(|(name, _)| name != "preallocate");
         options.push(("preallocate".into(), NamedValue::Bool(false)));
     }
-    let request = Request { plugin, task: Task::Start { options } };
+    let request = WorkerRequest { plugin, task: WorkerTask::Start { options } };
     let note = match platform {
         Platform::Cpu => key(&request).ok().map(|key| cache.join(key)),
         Platform::Cuda | Platform::Rocm | Platform::Tpu => None,
@@ -99,7 +99,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
         return Ok(());
     }
 
-    let missing = presence::look(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
+    let missing = presence::detect(platform, Path::new("/"), job.variables).filter(Presence::is_missing);
     let mut worker = worker.clone();
     if missing.is_some() {
         worker.timeout = Some(worker.timeout.map_or(WITHOUT_DEVICES, |timeout| timeout.min(WITHOUT_DEVICES)));
@@ -120,7 +120,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
     };
     let answer = exchange(&request, &[], environment, &worker).map_err(failed)?.answer;
     match &answer {
-        Response::Started { platform: found } => {
+        WorkerResponse::Started { platform: found } => {
             // Names of platforms that are not known here cannot be compared.
             let found = Platform::ALL.iter().copied().find(|known| known.name() == found);
             if let Some(found) = found.filter(|found| *found != platform) {
@@ -129,7 +129,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
             }
         }
         // Loading neither crashed nor hung, so this process may repeat it, which gives the error itself.
-        Response::NotLoaded { .. } => {
+        WorkerResponse::NotLoaded { .. } => {
             Plugin::load(job.plugin)?;
             return Err(failed(answer.refusal()));
         }
@@ -147,14 +147,14 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
 ///
 /// # Errors
 /// If it cannot be loaded, crashes or takes too long.
-pub fn describe(plugin: &Path, worker: &WorkerProgram) -> Result<Description, StartError> {
-    let request = Request { plugin: Plugin::check_file(plugin)?, task: Task::Describe };
+pub fn describe(plugin: &Path, worker: &WorkerProgram) -> Result<PluginDescription, StartError> {
+    let request = WorkerRequest { plugin: Plugin::check_file(plugin)?, task: WorkerTask::Describe };
     let environment: Vec<(&str, &str)> =
         Platform::ALL.iter().flat_map(|platform| platform.compile_environment()).copied().collect();
     let answer = exchange(&request, &[], &environment, worker)?.answer;
     match answer {
-        Response::Described(description) => Ok(description),
-        Response::NotLoaded { .. } => {
+        WorkerResponse::Described(description) => Ok(description),
+        WorkerResponse::NotLoaded { .. } => {
             // As above.
             Plugin::load(plugin)?;
             Err(answer.refusal().into())
@@ -164,7 +164,7 @@ pub fn describe(plugin: &Path, worker: &WorkerProgram) -> Result<Description, St
 }
 
 /// A digest of the request, the plugin file's identity and the machine's current boot.
-fn key(request: &Request) -> io::Result<String> {
+fn key(request: &WorkerRequest) -> io::Result<String> {
     let boot = fs::read("/proc/sys/kernel/random/boot_id")?;
     let mut digest = Sha256::new();
     digest.update(boot);

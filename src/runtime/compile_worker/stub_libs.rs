@@ -126,7 +126,7 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pjrt::elf::{Import, Version};
+    use crate::pjrt::elf::{Import, SymbolVersion};
 
     /// A library that needs `libhloomfar.so.3`, which is nowhere, and an unversioned symbol of it.
     fn orphan(folder: &Path) -> PathBuf {
@@ -162,7 +162,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let needs = elf::needs(&orphan(folder.path())).unwrap();
         assert_eq!(needs.libraries.first().map(String::as_str), Some("libhloomfar.so.3"));
-        let version = |name: &str| Some(Version { library: "libhloomfar.so.3".into(), name: name.into() });
+        let version =
+            |name: &str| Some(SymbolVersion { library: "libhloomfar.so.3".into(), name: name.into() });
         let mut far: Vec<Import> =
             needs.imports.into_iter().filter(|import| import.symbol.starts_with("far_")).collect();
         far.sort();
@@ -195,7 +196,7 @@ mod tests {
     fn nothing_stands_in_for_the_systems_own_libraries() {
         let version = |library: &str, name: &str| Import {
             symbol: "f".into(),
-            version: Some(Version { library: library.into(), name: name.into() }),
+            version: Some(SymbolVersion { library: library.into(), name: name.into() }),
         };
         let imports = vec![version("libc.so.6", "GLIBC_2.34"), version("libamdhip64.so.7", "hip_4.2")];
         let needs = Needs { libraries: vec![], folders: vec![], imports };

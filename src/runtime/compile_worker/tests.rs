@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    pjrt::{Plugin, Program, ProgramFormat},
+    pjrt::{PjrtProgram, Plugin, ProgramFormat},
     targets::{Hardware, Platform, Target, devices},
     testing::{CpuBuild, cpu_plugin_path, installed_package},
 };
@@ -62,9 +62,9 @@ fn compile(
     bytes: &[u8],
     role: &str,
     seconds: f64,
-) -> Result<Compiled, CompileWorkerError> {
+) -> Result<CompiledProgram, CompileWorkerError> {
     let target: Target = target.parse().unwrap();
-    let program = Program { format: ProgramFormat::Hlo, bytes };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes };
     let job = CompileJob { plugin, target: &target, program, options: &target.compile_options() };
     compile_in_worker(&job, &worker(role, Duration::from_secs_f64(seconds)))
 }
@@ -120,7 +120,7 @@ fn a_child_without_an_answer_is_an_error() {
     let mut nothing = worker("serve", Duration::from_secs(1));
     nothing.program = "/no/program".into();
     let target = Target::default();
-    let program = Program { format: ProgramFormat::Hlo, bytes: ADD };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: ADD };
     let job = CompileJob {
         plugin: Path::new("/p.so"),
         target: &target,
@@ -188,7 +188,7 @@ const LARGE: &str = "
 fn what_does_not_fit_is_told_from_what_is_wrong() {
     let Some(plugin) = installed_package("tpu") else { return };
     let target: Target = "v5e:1x1".parse().unwrap();
-    let program = Program { format: ProgramFormat::Mlir, bytes: LARGE.as_bytes() };
+    let program = PjrtProgram { format: ProgramFormat::Mlir, bytes: LARGE.as_bytes() };
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &target.compile_options() };
     let error = compile_in_worker(&job, &worker("serve", Duration::from_secs(300))).unwrap_err();
     assert!(matches!(error, CompileWorkerError::TooLarge { .. }), "{error}");

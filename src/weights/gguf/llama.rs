@@ -11,7 +11,7 @@ use super::{
         tensor::{MappedTensor, RowOrder},
     },
     end_tokens,
-    metadata::{Entry, Metadata},
+    metadata::{Metadata, MetadataValue},
     rope,
 };
 
@@ -51,7 +51,10 @@ pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError
         return Err(metadata.wrong(key, format!("expected llama, found {architecture}")));
     }
     let set = |key: &&&str| {
-        !matches!(metadata.values.get(**key), None | Some(Entry::Integer(0) | Entry::Float(0.0)))
+        !matches!(
+            metadata.values.get(**key),
+            None | Some(MetadataValue::Integer(0) | MetadataValue::Float(0.0))
+        )
     };
     match UNSUPPORTED.iter().find(set) {
         Some(key) => Err(metadata.wrong(key, "not a plain Llama: this setting is not supported")),

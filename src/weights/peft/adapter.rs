@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     super::{
         Checkpoint, WeightsError,
-        json::read_json,
+        files::{self, read_json},
         layout::{self, ADAPTER_CONFIG as CONFIG},
         safetensors,
     },
@@ -34,9 +34,9 @@ pub struct Adapter {
 /// If a file is missing or malformed, or the config asks for what is not supported. Whether the tensors are those of the
 /// config, see [`Adapter::fit_names`] and [`Adapter::check_pairs`].
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
-    layout::refuse_dangling(folder)?;
-    let Some(config_path) = layout::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
-    let tensors_path = match layout::find(folder, TENSORS)? {
+    files::refuse_dangling(folder)?;
+    let Some(config_path) = files::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
+    let tensors_path = match files::find(folder, TENSORS)? {
         Some(path) => path,
         None if folder.join(PICKLED).is_file() => {
             return Err(WeightsError::Layout {

@@ -7,14 +7,14 @@ use crate::{
 
 /// The devices that a step runs on, and the mesh config that lays its tensors on them; one device needs none.
 #[derive(Clone, Debug)]
-pub struct Devices {
+pub struct DeviceMesh {
     target: Target,
     mesh: Option<Loaded>,
 }
 
-/// Devices that a step cannot run on.
+/// DeviceMesh that a step cannot run on.
 #[derive(Debug, thiserror::Error)]
-pub enum DevicesError {
+pub enum DeviceMeshError {
     /// There are no such devices.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -23,7 +23,7 @@ pub enum DevicesError {
     NoMesh(Box<Target>),
 }
 
-impl DevicesError {
+impl DeviceMeshError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -45,19 +45,19 @@ impl DevicesError {
     }
 }
 
-impl Devices {
+impl DeviceMesh {
     /// A target and a mesh config. Without a target, the CPU with as many devices as the config's axes make.
     ///
     /// # Errors
     /// If there are several devices and no mesh config: all of them would do the same work.
-    pub fn new(target: Option<Target>, mesh: Option<Loaded>) -> Result<Self, DevicesError> {
+    pub fn new(target: Option<Target>, mesh: Option<Loaded>) -> Result<Self, DeviceMeshError> {
         let target = match (target, &mesh) {
             (Some(target), _) => target,
             (None, Some(loaded)) => format!("cpu:{}", loaded.config.written_devices()).parse()?,
             (None, None) => Target::default(),
         };
         match mesh {
-            None if target.devices() > 1 => Err(DevicesError::NoMesh(target.into())),
+            None if target.devices() > 1 => Err(DeviceMeshError::NoMesh(target.into())),
             mesh => Ok(Self { target, mesh }),
         }
     }

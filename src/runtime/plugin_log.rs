@@ -37,7 +37,7 @@ fn warning(line: &str) -> Option<&str> {
 
 /// Does `work`, and gives besides its result the warnings and errors that plugins logged meanwhile. Whatever else is
 /// written to standard error goes through. Where standard error cannot be listened to, everything does.
-pub fn while_listening<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+pub fn capture_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     // Standard error is the whole process's: only one can listen to it at a time.
     static LISTENING: Mutex<()> = Mutex::new(());
     let _only = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn the_log_of_the_process_is_listened_to_while_work_is_done() {
         let text = "W1 1 1 a.cc:1] first\n";
-        let (written, found) = while_listening(|| rustix::io::write(io::stderr(), text.as_bytes()));
+        let (written, found) = capture_warnings(|| rustix::io::write(io::stderr(), text.as_bytes()));
         assert_eq!((written.unwrap(), &found[..]), (text.len(), &["first".to_owned()][..]));
-        let (seven, found) = while_listening(|| 7);
+        let (seven, found) = capture_warnings(|| 7);
         assert_eq!((seven, found), (7, vec![]));
     }
 }

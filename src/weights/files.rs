@@ -1,9 +1,40 @@
-use std::path::Path;
+//! Access to the files of a model's or an adapter's folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::de::DeserializeOwned;
 
-use super::{WeightsError, layout::refuse_dangling};
+use super::WeightsError;
 use crate::base::{FileKind, read_text_bytes};
+
+/// The file of a folder, if it is there.
+///
+/// # Errors
+/// If it is a symbolic link that leads nowhere.
+pub(super) fn find(folder: &Path, file: &str) -> Result<Option<PathBuf>, WeightsError> {
+    let path = folder.join(file);
+    refuse_dangling(&path)?;
+    Ok(path.is_file().then_some(path))
+}
+
+/// The file of a folder that must hold it.
+pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
+    find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
+}
+
+/// Refuses a symbolic link that leads nowhere.
+///
+/// # Errors
+/// [`WeightsError::DanglingLink`] if `path` is one.
+pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
+    match fs::read_link(path) {
+        Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
+        _ => Ok(()),
+    }
+}
 
 /// Parses a JSON file; a byte order mark at its start is no part of it.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
