@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Error, Result, value::Value};
+use super::{
+    error::{Error, Result},
+    undefined::defined,
+    value::Value,
+};
 
 /// Values passed to a function.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +65,7 @@ pub fn int_or(argument: Option<Value>, default: i128) -> Result<i128> {
 
 /// The integer of a value.
 pub fn int(value: &Value) -> Result<i128> {
-    super::number::defined(value)?;
+    defined(value)?;
     let found = || Error::new(format!("'{}' object cannot be interpreted as an integer", value.type_name()));
     value.as_int().ok_or_else(found)
 }
@@ -82,4 +86,15 @@ pub fn is_true(argument: Option<Value>) -> bool {
 /// The argument, unless it is `None`.
 pub fn not_none(argument: Option<Value>) -> Option<Value> {
     argument.filter(|value| !matches!(value, Value::None))
+}
+
+/// The bounds `start` and `stop` of a search in `length` items.
+pub fn bounds(length: usize, start: Option<Value>, stop: Option<Value>) -> Result<(usize, usize)> {
+    let bound = |value: Option<Value>, default: usize| -> Result<usize> {
+        let Some(value) = value.filter(|value| !matches!(value, Value::None)) else { return Ok(default) };
+        let index = int(&value)?;
+        let index = if index < 0 { (index + length as i128).max(0) } else { index };
+        Ok(usize::try_from(index).unwrap_or(usize::MAX))
+    };
+    Ok((bound(start, 0)?, bound(stop, length)?.min(length)))
 }

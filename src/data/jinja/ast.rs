@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::value::Text;
+use super::text::Text;
 
 /// A piece of a template.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    Error, Result, index, methods,
-    number::undefined_error,
-    value::{Loop, Undefined, Value},
+    error::{Error, Result},
+    index, names,
+    undefined::undefined_error,
+    value::{Closure, Loop, Undefined, Value, View},
 };
 
 /// `value.name`: an attribute of the object, or else an item.
@@ -41,7 +42,33 @@ pub fn item(value: &Value, key: &Value) -> Result<Value> {
 }
 
 fn missing(value: &Value, name: Value) -> Result<Value> {
-    Ok(Value::Undefined(Rc::new(Undefined::Attribute(value.type_in_messages(), name))))
+    Ok(Value::Undefined(Rc::new(Undefined::Attribute(type_in_messages(value), name))))
+}
+
+/// The type of a value as messages about undefined values have it.
+fn type_in_messages(value: &Value) -> &'static str {
+    match value {
+        Value::None => "None",
+        Value::Bool(_) => "bool object",
+        Value::Int(_) => "int object",
+        Value::Float(_) => "float object",
+        Value::Text(_) => "str object",
+        Value::Markup(_) => "markupsafe.Markup object",
+        Value::List(_) => "list object",
+        Value::Tuple(_) => "tuple object",
+        Value::Dict(_) => "dict object",
+        Value::Namespace(_) => "namespace object",
+        Value::Loop(_) => "jinja2.runtime.LoopContext object",
+        Value::Range(_) => "range object",
+        Value::Macro(_) => "jinja2.runtime.Macro object",
+        Value::View(View::Keys, _) => "dict_keys object",
+        Value::View(View::Values, _) => "dict_values object",
+        Value::View(View::Items, _) => "dict_items object",
+        Value::Iterator(_) => "generator object",
+        Value::Undefined(_) | Value::Function(_) | Value::Method(_) | Value::Cycler(_) | Value::Joiner(_) => {
+            "object"
+        }
+    }
 }
 
 /// `value|attr(name)`: an attribute of the object and nothing else.
@@ -118,11 +145,11 @@ fn own_attribute(value: &Value, name: &Arc<str>) -> Result<Option<Value>> {
         return Ok(None);
     }
     if let Value::Markup(_) = value
-        && methods::TEXT.contains(&&**name)
+        && names::TEXT.contains(&&**name)
     {
         return Err(Error::unsupported(format!("'{name}' of text that `escape` or `safe` returned")));
     }
-    let (safe, mutating) = methods::names(value);
+    let (safe, mutating) = names::methods(value);
     if mutating.contains(&&**name) {
         return Ok(Some(unsafe_attribute(value, name)));
     }
@@ -210,7 +237,7 @@ fn loop_attribute(value: &Value, inner: &Rc<Loop>, name: &Arc<str>) -> Result<Op
     }
 }
 
-fn macro_attribute(closure: &super::value::Closure, name: &str) -> Result<Option<Value>> {
+fn macro_attribute(closure: &Closure, name: &str) -> Result<Option<Value>> {
     let definition = &closure.definition;
     Ok(Some(match name {
         "name" => definition.name.as_deref().map_or(Ok(Value::None), Value::text)?,

@@ -3,20 +3,17 @@
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use super::{
-    Error, Result,
     args::{Args, int, required},
     ast::Macro,
-    dates,
-    interpreter::{Interpreter, Scope, loop_changed, set_attribute, undefined},
+    compare, dates,
+    error::{Error, Result},
+    interpreter::Interpreter,
     meter, methods,
-    number::undefined_error,
+    namespace::set_attribute,
     print,
-    value::{Closure, Cycler, Joiner, Loop, Namespace, Range, Value},
+    undefined::undefined_error,
+    value::{Closure, Cycler, Joiner, Loop, Namespace, Range, Scope, Value},
 };
-
-/// Functions that every template finds.
-pub const GLOBALS: [&str; 8] =
-    ["range", "dict", "lipsum", "cycler", "joiner", "namespace", "raise_exception", "strftime_now"];
 
 /// Longest range, which is the limit of Jinja2's sandbox.
 const MAX_RANGE: usize = 100_000;
@@ -151,7 +148,7 @@ fn bind<'a>(
         if value.is_none() {
             missing.push((parameter, default));
         }
-        scope.set(parameter.clone(), value.unwrap_or_else(|| undefined(parameter)));
+        scope.set(parameter.clone(), value.unwrap_or_else(|| Value::undefined_name(parameter)));
     }
     let explicit_caller = parameters.iter().any(|(parameter, _)| &**parameter == "caller");
     if definition.reads.caller && !explicit_caller {
@@ -247,4 +244,16 @@ fn cycler_method(cycler: &Cycler, name: &str, args: Args) -> Result<Value> {
     }
     cycler.at.set((at + 1) % cycler.items.len());
     Ok(cycler.items[at].clone())
+}
+
+/// Whether `changed` was called with other values before.
+fn loop_changed(inner: &Loop, values: Vec<Value>) -> Result<bool> {
+    let same = match &*inner.changed.borrow() {
+        Some(before) => compare::equal(&Value::tuple(before.clone())?, &Value::tuple(values.clone())?)?,
+        None => false,
+    };
+    if !same {
+        *inner.changed.borrow_mut() = Some(values);
+    }
+    Ok(!same)
 }

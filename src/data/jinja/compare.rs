@@ -3,10 +3,12 @@
 use std::{cmp::Ordering, rc::Rc};
 
 use super::{
-    Error, Result,
     ast::Comparison,
+    error::{Error, Result},
+    float::exact_int,
     meter,
-    number::{Number, defined, exact_int},
+    number::Number,
+    undefined::defined,
     value::{Key, Value, View},
 };
 
@@ -149,6 +151,19 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
         }
         _ => Err(Error::new(format!("argument of type '{}' is not iterable", container.type_name()))),
     }
+}
+
+/// Whether two values are the same object, where that can be known.
+pub fn is_same(a: &Value, b: &Value) -> Result<bool> {
+    Ok(match (a, b) {
+        (Value::None, Value::None) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => Rc::ptr_eq(a, b),
+        (Value::Dict(a), Value::Dict(b)) => Rc::ptr_eq(a, b),
+        (Value::Namespace(a), Value::Namespace(b)) => Rc::ptr_eq(a, b),
+        _ if a.type_name() != b.type_name() || !equal(a, b)? => false,
+        _ => return Err(Error::unsupported(format!("`sameas` of two objects of type '{}'", a.type_name()))),
+    })
 }
 
 /// How two values are ordered; `None` if a NaN is among them.

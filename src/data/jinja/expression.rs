@@ -3,13 +3,14 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    Error, Result,
     args::Args,
     ast::{Arguments, Expr, Kind},
-    attribute, call, compare, filters, index,
-    interpreter::{Interpreter, Scope, located, undefined},
-    meter, number, print, tests,
-    value::{Undefined, Value},
+    attribute, compare,
+    error::{Error, Result},
+    filters, index,
+    interpreter::Interpreter,
+    meter, names, number, operators, predicates, print,
+    value::{Scope, Undefined, Value},
 };
 
 impl Interpreter {
@@ -17,7 +18,7 @@ impl Interpreter {
     pub(super) fn eval(&mut self, expression: &Expr, scope: &Rc<Scope>) -> Result<Value> {
         meter::step(1)
             .and_then(|()| meter::deeper(|| self.eval_kind(expression, scope)))
-            .map_err(|error| located(error, expression.line))
+            .map_err(|error| error.or_at(expression.line))
     }
 
     fn eval_kind(&mut self, expression: &Expr, scope: &Rc<Scope>) -> Result<Value> {
@@ -50,7 +51,7 @@ impl Interpreter {
             }
             Kind::Binary(operator, both) => {
                 let (left, right) = (self.eval(&both.0, scope)?, self.eval(&both.1, scope)?);
-                number::binary(*operator, &left, &right)
+                operators::binary(*operator, &left, &right)
             }
             Kind::Compare(first, others) => {
                 let mut left = self.eval(first, scope)?;
@@ -100,7 +101,7 @@ impl Interpreter {
             }
             Kind::Test(input, name, arguments) => {
                 let input = self.eval(input, scope)?;
-                Ok(Value::Bool(tests::apply(name, &input, self.args(arguments, scope)?)?))
+                Ok(Value::Bool(predicates::apply(name, &input, self.args(arguments, scope)?)?))
             }
             Kind::Call(..) => self.call_with(expression, scope, None),
         }
@@ -110,10 +111,10 @@ impl Interpreter {
         if let Some(value) = scope.get(name) {
             return Ok(value);
         }
-        match call::GLOBALS.iter().find(|known| **known == &**name) {
+        match names::GLOBALS.iter().find(|known| **known == &**name) {
             Some(known) => Ok(Value::Function(known)),
             None if &**name == "self" => Err(Error::unsupported("the variable 'self'")),
-            None => Ok(undefined(name)),
+            None => Ok(Value::undefined_name(name)),
         }
     }
 
@@ -157,7 +158,7 @@ impl Interpreter {
         if let Some(caller) = caller {
             args.named.push(("caller".into(), caller));
         }
-        self.call(&callee, args).map_err(|error| located(error, call.line))
+        self.call(&callee, args).map_err(|error| error.or_at(call.line))
     }
 }
 

@@ -1,6 +1,11 @@
 //! Items and slices of sequences and dicts.
 
-use super::{Error, Result, meter, number::undefined_error, value::Value};
+use super::{
+    error::{Error, Result},
+    meter,
+    undefined::undefined_error,
+    value::Value,
+};
 
 /// `value[key]` as Python evaluates it; `None` where that raises a `TypeError` or a `LookupError`.
 pub fn item(value: &Value, key: &Value) -> Result<Option<Value>> {

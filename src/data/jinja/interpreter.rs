@@ -1,46 +1,16 @@
 //! Runs statements.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::SystemTime};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::SystemTime};
 
 use super::{
-    Error, Result,
     ast::{BODY, Expr, For, LoopKind, Statement, Target},
-    compare, meter,
+    error::{Error, Result},
+    meter,
     meter::Writer,
+    namespace::set_attribute,
     print,
-    value::{Closure, Loop, Namespace, Undefined, Value},
+    value::{Closure, Loop, Namespace, Scope, Value},
 };
-
-/// Variables of a block.
-#[derive(Debug, Default)]
-pub struct Scope {
-    variables: RefCell<HashMap<Arc<str>, Value>>,
-    parent: Option<Rc<Scope>>,
-}
-
-impl Scope {
-    /// A scope in another.
-    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
-        Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
-    }
-
-    /// The value of a variable.
-    pub fn get(&self, name: &str) -> Option<Value> {
-        let mut scope = Some(self);
-        while let Some(at) = scope {
-            if let Some(value) = at.variables.borrow().get(name) {
-                return Some(value.clone());
-            }
-            scope = at.parent.as_deref();
-        }
-        None
-    }
-
-    /// Sets a variable.
-    pub fn set(&self, name: Arc<str>, value: Value) {
-        self.variables.borrow_mut().insert(name, value);
-    }
-}
 
 /// How a statement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +55,7 @@ pub fn render(
     };
     let result = interpreter.body(body, &root);
     for scope in &interpreter.scopes {
-        scope.variables.take();
+        scope.clear();
     }
     for namespace in &interpreter.namespaces {
         namespace.attributes.take();
@@ -111,7 +81,7 @@ impl Interpreter {
             Statement::Text(text) => self.out.push(text)?,
             Statement::Print(expression) => {
                 let value = self.eval(expression, scope)?;
-                print::write(&value, &mut self.out).map_err(|error| located(error, expression.line))?;
+                print::write(&value, &mut self.out).map_err(|error| error.or_at(expression.line))?;
             }
             Statement::For(definition) => return self.for_loop(definition, scope),
             Statement::If(branches, otherwise) => {
@@ -125,7 +95,7 @@ impl Interpreter {
             Statement::Set(target, value) => {
                 let line = value.line;
                 let value = self.eval(value, scope)?;
-                self.assign(target, value, scope, scope).map_err(|error| located(error, line))?;
+                self.assign(target, value, scope, scope).map_err(|error| error.or_at(line))?;
             }
             Statement::SetBlock(target, filter, body) => {
                 let (value, flow) = self.filtered(filter, body, scope)?;
@@ -153,7 +123,7 @@ impl Interpreter {
                 self.keep(scope)?;
                 let caller = Closure { definition: caller.clone(), scope: scope.clone() };
                 let value = self.call_with(call, scope, Some(Value::Macro(Rc::new(caller))))?;
-                print::write(&value, &mut self.out).map_err(|error| located(error, call.line))?;
+                print::write(&value, &mut self.out).map_err(|error| error.or_at(call.line))?;
             }
             Statement::Filter(filter, body) => {
                 let (value, flow) = self.filtered(filter, body, scope)?;
@@ -210,14 +180,14 @@ impl Interpreter {
         match target {
             Target::Name(name) => scope.set(name.clone(), value),
             Target::Attribute(name, attribute, line) => {
-                let object = from.get(name).unwrap_or_else(|| undefined(name));
+                let object = from.get(name).unwrap_or_else(|| Value::undefined_name(name));
                 let Value::Namespace(namespace) = object else {
                     return Err(Error::at(*line, "cannot assign attribute on non-namespace object"));
                 };
-                set_attribute(&namespace, attribute.clone(), value).map_err(|error| located(error, *line))?;
+                set_attribute(&namespace, attribute.clone(), value).map_err(|error| error.or_at(*line))?;
             }
             Target::Tuple(targets, line) => {
-                let values = unpacked(&value, targets.len()).map_err(|error| located(error, *line))?;
+                let values = unpacked(&value, targets.len()).map_err(|error| error.or_at(*line))?;
                 for (target, value) in targets.iter().zip(values) {
                     self.assign(target, value, scope, from)?;
                 }
@@ -228,7 +198,7 @@ impl Interpreter {
 
     fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<Scope>) -> Result<Flow> {
         let items = self.eval(&definition.items, scope)?;
-        self.repeat(definition, &items, scope, 0).map_err(|error| located(error, definition.line))?;
+        self.repeat(definition, &items, scope, 0).map_err(|error| error.or_at(definition.line))?;
         Ok(Flow::Next)
     }
 
@@ -253,7 +223,7 @@ impl Interpreter {
             }
             items = kept;
         }
-        let _charge = meter::Charge::of(64 * items.len()).map_err(|error| located(error, line))?;
+        let _charge = meter::Charge::of(64 * items.len()).map_err(|error| error.or_at(line))?;
         let recursion = (definition.kind == LoopKind::Recursive).then(|| (definition.clone(), scope.clone()));
         if recursion.is_some() {
             self.keep(scope)?;
@@ -289,33 +259,6 @@ impl Interpreter {
     }
 }
 
-/// Sets an attribute of a namespace.
-pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: Value) -> Result<()> {
-    if name.starts_with('_') {
-        return Err(Error::new(format!(
-            "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '{name}'. Please rename the attribute."
-        )));
-    }
-    let mut attributes = namespace.attributes.borrow_mut();
-    meter::step(1 + attributes.len() / 8)?;
-    match attributes.iter_mut().find(|(known, _)| *known == name) {
-        // The old value is dropped after the new one is in place.
-        Some((_, slot)) => drop(std::mem::replace(slot, value)),
-        None => attributes.push((name, value)),
-    }
-    Ok(())
-}
-
-/// The undefined value of a name.
-pub fn undefined(name: &Arc<str>) -> Value {
-    Value::Undefined(Rc::new(Undefined::Name(name.clone())))
-}
-
-/// An error with a line, unless it has one.
-pub fn located(error: Error, line: usize) -> Error {
-    Error { line: error.line.or(Some(line)), ..error }
-}
-
 fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
     if !value.is_iterable() {
         return Err(Error::new(format!("cannot unpack non-iterable {} object", value.type_name())));
@@ -328,16 +271,4 @@ fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
         found if found > count => Err(Error::new(format!("too many values to unpack (expected {count})"))),
         _ => Ok(values),
     }
-}
-
-/// Whether `changed` was called with other values before.
-pub fn loop_changed(inner: &Loop, values: Vec<Value>) -> Result<bool> {
-    let same = match &*inner.changed.borrow() {
-        Some(before) => compare::equal(&Value::tuple(before.clone())?, &Value::tuple(values.clone())?)?,
-        None => false,
-    };
-    if !same {
-        *inner.changed.borrow_mut() = Some(values);
-    }
-    Ok(!same)
 }

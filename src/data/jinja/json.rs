@@ -1,12 +1,11 @@
 //! `tojson`, which transformers defines as Python's `json.dumps`.
 
 use super::{
-    Error, Result,
     args::{Args, is_true, not_none},
     compare::{self, Reverse},
-    meter,
+    error::{Error, Result},
+    float, meter,
     meter::Writer,
-    print,
     value::Value,
 };
 
@@ -137,7 +136,7 @@ fn pair(value: &Value) -> Result<(Value, Value)> {
 }
 
 fn float(value: f64) -> String {
-    match print::float(value).as_str() {
+    match float::repr(value).as_str() {
         "nan" => "NaN".into(),
         "inf" => "Infinity".into(),
         "-inf" => "-Infinity".into(),

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Error, Result, unicode};
+use super::{
+    error::{Error, Result},
+    unicode,
+};
 
 /// A token with its line.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Error, Result,
+    error::{Error, Result},
+    float,
     meter::{self, Writer},
     unicode,
     value::{Value, View},
@@ -54,7 +55,7 @@ pub fn repr(value: &Value, out: &mut Writer) -> Result<()> {
         Value::Bool(true) => out.push("True"),
         Value::Bool(false) => out.push("False"),
         Value::Int(value) => out.push(&value.to_string()),
-        Value::Float(value) => out.push(&float(*value)),
+        Value::Float(value) => out.push(&float::repr(*value)),
         Value::Text(text) => {
             meter::read(16 * text.text.len())?;
             out.push(&repr_text(&text.text))
@@ -149,22 +150,4 @@ pub fn repr_text(text: &str) -> String {
     }
     out.push(quote);
     out
-}
-
-/// `repr` of a float.
-pub fn float(value: f64) -> String {
-    if value.is_nan() {
-        return "nan".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.into();
-    }
-    let shortest = format!("{value:e}");
-    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        let plain = value.to_string();
-        return if plain.contains('.') { plain } else { plain + ".0" };
-    }
-    format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }

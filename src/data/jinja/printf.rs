@@ -1,10 +1,12 @@
 //! `format % values`.
 
 use super::{
-    Error, Result,
+    error::{Error, Result},
+    float,
     meter::Writer,
-    number::{Number, exact_int},
+    number::Number,
     print,
+    undefined::defined,
     value::Value,
 };
 
@@ -161,11 +163,11 @@ impl Conversion {
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' => self.integer(kind, value, out),
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
                 let Some(number) = Number::of(value) else {
-                    super::number::defined(value)?;
+                    defined(value)?;
                     return Err(Error::new(format!("must be real number, not {}", value.type_name())));
                 };
                 let number = number.to_f64();
-                let digits = super::format::float_digits(number.abs(), kind, self.precision, self.alternate)?;
+                let digits = float::digits(number.abs(), kind, self.precision, self.alternate)?;
                 self.pad_number(
                     number.is_sign_negative() && !number.is_nan(),
                     "",
@@ -181,11 +183,11 @@ impl Conversion {
     fn integer(&self, kind: char, value: &Value, out: &mut Writer) -> Result<()> {
         let decimal = matches!(kind, 'd' | 'i' | 'u');
         let number = match value {
-            Value::Float(float) if decimal => exact_int(float.trunc()),
+            Value::Float(float) if decimal => float::exact_int(float.trunc()),
             _ => value.as_int(),
         };
         let Some(number) = number else {
-            super::number::defined(value)?;
+            defined(value)?;
             let (found, wanted) = (value.type_name(), if decimal { "a real number" } else { "an integer" });
             return Err(Error::new(format!("%{kind} format: {wanted} is required, not {found}")));
         };

@@ -2,13 +2,12 @@
 
 use std::{cell::Cell, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-use serde_json::{Map, Value as Json};
-
 use super::{
-    Error, Result,
     ast::{For, Macro},
-    interpreter::Scope,
+    error::{Error, Result},
+    float::exact_int,
     meter::{Charge, MAX_VALUE_DEPTH, Writer},
+    text::Text,
 };
 
 /// A value.
@@ -35,21 +34,6 @@ pub enum Value {
     Method(Rc<(Value, Arc<str>)>),
     Cycler(Rc<Cycler>),
     Joiner(Rc<Joiner>),
-}
-
-/// A text, with its number of characters.
-#[derive(Debug)]
-pub struct Text {
-    pub text: String,
-    pub chars: usize,
-    _charge: Charge,
-}
-
-impl Text {
-    /// A text of the template.
-    pub fn constant(text: String) -> Self {
-        Self { chars: text.chars().count(), text, _charge: Charge::default() }
-    }
 }
 
 /// Why a value is undefined.
@@ -143,6 +127,42 @@ pub struct Closure {
     pub scope: Rc<Scope>,
 }
 
+/// Variables of a block.
+#[derive(Debug, Default)]
+pub struct Scope {
+    variables: RefCell<HashMap<Arc<str>, Value>>,
+    parent: Option<Rc<Scope>>,
+}
+
+impl Scope {
+    /// A scope in another.
+    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
+        Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let mut scope = Some(self);
+        while let Some(at) = scope {
+            if let Some(value) = at.variables.borrow().get(name) {
+                return Some(value.clone());
+            }
+            scope = at.parent.as_deref();
+        }
+        None
+    }
+
+    /// Sets a variable.
+    pub fn set(&self, name: Arc<str>, value: Value) {
+        self.variables.borrow_mut().insert(name, value);
+    }
+
+    /// Drops the variables, which may hold the scope itself.
+    pub fn clear(&self) {
+        self.variables.take();
+    }
+}
+
 /// `cycler(...)`.
 #[derive(Debug)]
 pub struct Cycler {
@@ -223,7 +243,7 @@ impl Key {
             Value::None => Self::None,
             Value::Bool(value) => Self::Int(i128::from(*value)),
             Value::Int(value) => Self::Int(*value),
-            Value::Float(value) => match super::number::exact_int(*value) {
+            Value::Float(value) => match exact_int(*value) {
                 Some(value) => Self::Int(value),
                 None => Self::Float(value.to_bits()),
             },
@@ -293,14 +313,14 @@ impl Value {
     pub fn text(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         let charge = Charge::of(OBJECT + text.len())?;
-        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+        Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// The text of a writer.
     pub fn written(writer: Writer) -> Result<Self> {
         let (text, mut charge) = writer.into_parts();
         charge.grow(OBJECT)?;
-        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+        Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// A list.
@@ -321,6 +341,11 @@ impl Value {
     /// An iterator over `items`, of a type of Python.
     pub fn iterator(kind: &'static str, items: Vec<Self>) -> Result<Self> {
         Ok(Self::Iterator(Rc::new(Iterator { kind, items: List::new(items)?, next: Cell::new(0) })))
+    }
+
+    /// The undefined value of a variable without a value.
+    pub fn undefined_name(name: &Arc<str>) -> Self {
+        Self::Undefined(Rc::new(Undefined::Name(name.clone())))
     }
 
     /// An undefined value whose use is an error that says `hint`.
@@ -366,32 +391,6 @@ impl Value {
             Self::Method(_) => "builtin_function_or_method",
             Self::Cycler(_) => "Cycler",
             Self::Joiner(_) => "Joiner",
-        }
-    }
-
-    /// Its type as messages about undefined values have it.
-    pub fn type_in_messages(&self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::Bool(_) => "bool object",
-            Self::Int(_) => "int object",
-            Self::Float(_) => "float object",
-            Self::Text(_) => "str object",
-            Self::Markup(_) => "markupsafe.Markup object",
-            Self::List(_) => "list object",
-            Self::Tuple(_) => "tuple object",
-            Self::Dict(_) => "dict object",
-            Self::Namespace(_) => "namespace object",
-            Self::Loop(_) => "jinja2.runtime.LoopContext object",
-            Self::Range(_) => "range object",
-            Self::Macro(_) => "jinja2.runtime.Macro object",
-            Self::View(View::Keys, _) => "dict_keys object",
-            Self::View(View::Values, _) => "dict_values object",
-            Self::View(View::Items, _) => "dict_items object",
-            Self::Iterator(_) => "generator object",
-            Self::Undefined(_) | Self::Function(_) | Self::Method(_) | Self::Cycler(_) | Self::Joiner(_) => {
-                "object"
-            }
         }
     }
 
@@ -467,56 +466,5 @@ impl Value {
         };
         super::meter::step(items.len())?;
         Ok(items)
-    }
-}
-
-impl Undefined {
-    /// The message of the error that using it raises.
-    pub fn message(&self) -> Result<String> {
-        Ok(match self {
-            Self::Name(name) => format!("'{name}' is undefined"),
-            Self::Attribute(of, Value::Text(name)) => {
-                format!("'{of}' has no attribute {}", super::print::repr_text(&name.text))
-            }
-            Self::Attribute(of, name) => {
-                let mut text = Writer::default();
-                super::print::repr(name, &mut text)?;
-                format!("{of} has no element {}", text.into_parts().0)
-            }
-            Self::Hint(hint) => hint.clone(),
-        })
-    }
-}
-
-/// The value of a JSON value.
-pub fn from_json(json: &Json) -> Result<Value> {
-    super::meter::deeper(|| match json {
-        Json::Null => Ok(Value::None),
-        Json::Bool(value) => Ok(Value::Bool(*value)),
-        Json::Number(number) => {
-            let int = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-            Ok(int.map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int))
-        }
-        Json::String(text) => Value::text(text.as_str()),
-        Json::Array(items) => Value::list(items.iter().map(from_json).collect::<Result<_>>()?),
-        Json::Object(members) => {
-            let pairs =
-                members.iter().map(|(key, value)| Ok((Value::text(key.as_str())?, from_json(value)?)));
-            Value::dict(pairs.collect::<Result<Vec<_>>>()?)
-        }
-    })
-}
-
-/// Bytes of a JSON text of these members, or a little more.
-pub fn json_bytes(members: &Map<String, Json>) -> usize {
-    members.iter().map(|(key, value)| 4 + key.len() + value_bytes(value)).sum()
-}
-
-fn value_bytes(json: &Json) -> usize {
-    match json {
-        Json::String(text) => 2 + text.len(),
-        Json::Array(items) => 2 + items.iter().map(|item| 1 + value_bytes(item)).sum::<usize>(),
-        Json::Object(members) => 2 + json_bytes(members),
-        Json::Null | Json::Bool(_) | Json::Number(_) => 2,
     }
 }

@@ -1,11 +1,14 @@
 //! Filters of numbers, and between types.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{self, Args, int_or, is_true, required},
-    attribute, format, number,
-    number::Number,
-    print, unicode,
+    attribute,
+    error::{Error, Result},
+    float::truncated,
+    number::{self, Number},
+    print,
+    undefined::{defined, undefined_error},
+    unicode,
     value::Value,
 };
 
@@ -44,7 +47,7 @@ pub fn round(value: Value, args: Args) -> Result<Value> {
         "floor" => f64::floor,
         _ => return Err(Error::new("method must be common, ceil or floor")),
     };
-    number::defined(&value)?;
+    defined(&value)?;
     let number = Number::of(&value);
     let number =
         number.ok_or_else(|| Error::new(format!("must be real number, not {}", value.type_name())))?;
@@ -66,21 +69,19 @@ pub fn int(value: Value, args: Args) -> Result<Value> {
     let default = default.unwrap_or(Value::Int(0));
     let beyond = || Error::unsupported("an integer beyond 128 bits");
     match &value {
-        Value::Undefined(undefined) => Err(number::undefined_error(undefined)),
+        Value::Undefined(undefined) => Err(undefined_error(undefined)),
         Value::Float(float) if float.is_infinite() => {
             // `int(value)` raises an error that the filter does not catch.
             Err(Error::new("cannot convert float infinity to integer"))
         }
         Value::Float(float) if float.is_nan() => Ok(default),
-        Value::Float(float) => format::truncated(*float).map(Value::Int).ok_or_else(beyond),
+        Value::Float(float) => truncated(*float).map(Value::Int).ok_or_else(beyond),
         Value::Text(text) => {
             if let Some(int) = parse_int(&text.text, base)? {
                 return Ok(Value::Int(int));
             }
             match parse_float(&text.text)? {
-                Some(float) if float.is_finite() => {
-                    format::truncated(float).map(Value::Int).ok_or_else(beyond)
-                }
+                Some(float) if float.is_finite() => truncated(float).map(Value::Int).ok_or_else(beyond),
                 _ => Ok(default),
             }
         }
@@ -92,7 +93,7 @@ pub fn float(value: Value, args: Args) -> Result<Value> {
     let [default] = args.bind("float", ["default"])?;
     let default = default.unwrap_or(Value::Float(0.0));
     match &value {
-        Value::Undefined(undefined) => Err(number::undefined_error(undefined)),
+        Value::Undefined(undefined) => Err(undefined_error(undefined)),
         Value::Text(text) => Ok(parse_float(&text.text)?.map_or(default, Value::Float)),
         other => Ok(Number::of(other).map_or(default, |number| Value::Float(number.to_f64()))),
     }
@@ -159,7 +160,7 @@ pub fn filesizeformat(value: Value, args: Args) -> Result<Value> {
         return Value::text("1 Byte");
     }
     if bytes < base {
-        let whole = format::truncated(bytes).ok_or_else(|| Error::unsupported("so large a file size"))?;
+        let whole = truncated(bytes).ok_or_else(|| Error::unsupported("so large a file size"))?;
         return Value::text(format!("{whole} Bytes"));
     }
     let prefixes = ["k", "M", "G", "T", "P", "E", "Z", "Y"];

@@ -5,7 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::data::jinja::{
-    Error, Result, args::Args, meter, meter::Writer, methods, number, print, value::Value,
+    args::Args,
+    error::{Error, Result},
+    meter,
+    meter::Writer,
+    methods, print,
+    undefined::defined,
+    value::Value,
 };
 
 /// Writes a text with the characters of HTML escaped.
@@ -82,7 +88,7 @@ fn removed(text: &str, open: &str, close: &str) -> String {
 pub fn xmlattr(value: Value, args: Args) -> Result<Value> {
     let [space] = args.bind("xmlattr", ["autospace"])?;
     let Value::Dict(dict) = &value else {
-        number::defined(&value)?;
+        defined(&value)?;
         return Err(Error::new(format!("'{}' object has no attribute 'items'", value.type_name())));
     };
     static INVALID: LazyLock<Regex> =

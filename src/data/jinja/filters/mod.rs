@@ -12,10 +12,15 @@ mod markup;
 
 mod convert;
 
-use super::{Error, Result, args::Args, json, value::Value};
+use super::{
+    args::Args,
+    error::{Error, Result},
+    json,
+    value::Value,
+};
 
 /// A filter: what it makes of a value and arguments.
-pub type Filter = fn(Value, Args) -> Result<Value>;
+type Filter = fn(Value, Args) -> Result<Value>;
 
 /// Every filter by its name.
 const FILTERS: &[(&str, Filter)] = &[
@@ -44,7 +49,7 @@ const FILTERS: &[(&str, Filter)] = &[
     ("length", sequence::length),
     ("list", sequence::list),
     ("lower", text::lower),
-    ("map", select::map),
+    ("map", |value, args| select::map(value, args, apply)),
     ("max", sequence::max),
     ("min", sequence::min),
     ("pprint", |_, _| Err(Error::unsupported("the filter 'pprint'"))),
@@ -92,7 +97,7 @@ const PLAIN: [&str; 12] = [
 ];
 
 /// The filter of a name.
-pub fn find(name: &str) -> Option<Filter> {
+fn find(name: &str) -> Option<Filter> {
     let at = FILTERS.binary_search_by_key(&name, |(known, _)| known).ok()?;
     Some(FILTERS[at].1)
 }

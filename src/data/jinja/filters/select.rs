@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, not_none},
-    attribute, filters, tests,
+    attribute,
+    error::{Error, Result},
+    predicates,
     value::Value,
 };
 
@@ -56,7 +57,11 @@ pub fn attribute_of(item: &Value, path: &Path, default: Option<&Value>) -> Resul
     Ok(value)
 }
 
-pub fn map(value: Value, mut args: Args) -> Result<Value> {
+/// Applies a filter by its name.
+type Apply = fn(&str, Value, Args) -> Result<Value>;
+
+/// `map`; `apply` is the dispatcher of filters, which is above this file.
+pub fn map(value: Value, mut args: Args, apply: Apply) -> Result<Value> {
     let items = truthy_items(&value)?;
     let mut made = Vec::new();
     if args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute") {
@@ -69,7 +74,7 @@ pub fn map(value: Value, mut args: Args) -> Result<Value> {
     } else if !items.is_empty() {
         let name = take_name(&mut args)?.ok_or_else(|| Error::new("map requires a filter argument"))?;
         for item in items {
-            made.push(filters::apply(&name, item, args.clone())?);
+            made.push(apply(&name, item, args.clone())?);
         }
     }
     Value::iterator("generator", made)
@@ -139,7 +144,7 @@ fn filter(value: Value, mut args: Args, keep: Keep, path: Option<&Path>) -> Resu
                 None => item.clone(),
             };
             let accepted = match &name {
-                Some(name) => tests::apply(name, &tested, args.clone())?,
+                Some(name) => predicates::apply(name, &tested, args.clone())?,
                 None => tested.is_true(),
             };
             if accepted == (keep == Keep::Accepted) {

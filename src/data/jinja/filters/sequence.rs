@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use super::select::{Path, attribute_of};
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, not_none, required},
     compare::{self, Reverse},
-    meter, methods, number,
+    error::{Error, Result},
+    meter, methods, operators,
+    undefined::defined,
     value::{Value, View},
 };
 
@@ -105,7 +106,7 @@ pub fn dictsort(value: Value, args: Args) -> Result<Value> {
         _ => return Err(Error::new("You can only sort by either \"key\" or \"value\"")),
     };
     let Value::Dict(dict) = &value else {
-        number::defined(&value)?;
+        defined(&value)?;
         return Err(Error::new(format!("'{}' object has no attribute 'items'", value.type_name())));
     };
     let mut pairs = Vec::new();
@@ -176,7 +177,7 @@ pub fn sum(value: Value, args: Args) -> Result<Value> {
     let path = Path::new(attribute)?;
     let items =
         value.items()?.iter().map(|item| attribute_of(item, &path, None)).collect::<Result<Vec<_>>>()?;
-    number::sum(&items, start.unwrap_or(Value::Int(0)))
+    operators::sum(&items, start.unwrap_or(Value::Int(0)))
 }
 
 pub fn groupby(value: Value, args: Args) -> Result<Value> {

@@ -2,8 +2,8 @@
 
 use super::select::{Path, attribute_of};
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, not_none, required, text as text_of},
+    error::{Error, Result},
     meter,
     meter::Writer,
     methods, print, printf, unicode,

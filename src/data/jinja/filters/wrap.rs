@@ -1,18 +1,19 @@
 //! Filters that lay text out in lines.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, is_true, not_none, text},
+    error::{Error, Result},
     meter,
     meter::Writer,
     methods::{self, Ends},
-    number, unicode,
+    undefined::defined,
+    unicode,
     value::Value,
 };
 
 /// The text of a value that must be one.
 fn input(value: &Value, name: &str) -> Result<String> {
-    number::defined(value)?;
+    defined(value)?;
     text(value, name)
 }
 

@@ -7,9 +7,9 @@ mod case;
 mod split;
 
 use super::{
-    Error, Result,
-    args::{Args, required},
+    args::{Args, bounds, required},
     compare,
+    error::{Error, Result},
     value::{Value, View},
 };
 
@@ -17,83 +17,7 @@ pub use case::{capitalize, is_lower, is_upper, lower, upper};
 pub use split::{Ends, Side, lines, split_on_spaces, strip};
 pub use text::{center, replace};
 
-/// Methods of `str`.
-pub const TEXT: [&str; 47] = [
-    "capitalize",
-    "casefold",
-    "center",
-    "count",
-    "encode",
-    "endswith",
-    "expandtabs",
-    "find",
-    "format",
-    "format_map",
-    "index",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "isdecimal",
-    "isdigit",
-    "isidentifier",
-    "islower",
-    "isnumeric",
-    "isprintable",
-    "isspace",
-    "istitle",
-    "isupper",
-    "join",
-    "ljust",
-    "lower",
-    "lstrip",
-    "maketrans",
-    "partition",
-    "removeprefix",
-    "removesuffix",
-    "replace",
-    "rfind",
-    "rindex",
-    "rjust",
-    "rpartition",
-    "rsplit",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "swapcase",
-    "title",
-    "translate",
-    "upper",
-    "zfill",
-];
-
-const DICT: [&str; 6] = ["copy", "fromkeys", "get", "items", "keys", "values"];
-const DICT_MUTATING: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
-const LIST: [&str; 3] = ["copy", "count", "index"];
-const LIST_MUTATING: [&str; 8] = ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
-const SEQUENCE: [&str; 2] = ["count", "index"];
-const INT: [&str; 6] = ["as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "to_bytes"];
-const FLOAT: [&str; 5] = ["as_integer_ratio", "conjugate", "fromhex", "hex", "is_integer"];
-const GENERATOR: [&str; 7] = ["close", "gi_code", "gi_frame", "gi_running", "gi_yieldfrom", "send", "throw"];
-
-/// Methods that a value has: those that templates may call, and those that would change it.
-pub fn names(value: &Value) -> (&'static [&'static str], &'static [&'static str]) {
-    match value {
-        Value::Text(_) | Value::Markup(_) => (&TEXT, &[]),
-        Value::Dict(_) => (&DICT, &DICT_MUTATING),
-        Value::List(_) => (&LIST, &LIST_MUTATING),
-        Value::Tuple(_) | Value::Range(_) => (&SEQUENCE, &[]),
-        Value::Int(_) | Value::Bool(_) => (&INT, &[]),
-        Value::Float(_) => (&FLOAT, &[]),
-        Value::View(View::Keys | View::Items, _) => (&["isdisjoint"], &[]),
-        Value::Iterator(iterator) if iterator.kind == "generator" => (&GENERATOR, &[]),
-        Value::Cycler(_) => (&["next", "reset"], &[]),
-        _ => (&[], &[]),
-    }
-}
-
-/// `object.name(*args)`, for one of the names that [`names`] gives.
+/// `object.name(*args)`, for one of the names that [`names::methods`](super::names) returns.
 pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
     match object {
         Value::Text(text) => text::call(text, name, args),
@@ -170,15 +94,4 @@ fn number_method(object: &Value, name: &str, args: Args) -> Result<Value> {
 
 fn unsupported(object: &Value, name: &str) -> Result<Value> {
     Err(Error::unsupported(format!("the method '{name}' of '{}'", object.type_name())))
-}
-
-/// The bounds `start` and `stop` of a search in `length` items.
-fn bounds(length: usize, start: Option<Value>, stop: Option<Value>) -> Result<(usize, usize)> {
-    let bound = |value: Option<Value>, default: usize| -> Result<usize> {
-        let Some(value) = value.filter(|value| !matches!(value, Value::None)) else { return Ok(default) };
-        let index = super::args::int(&value)?;
-        let index = if index < 0 { (index + length as i128).max(0) } else { index };
-        Ok(usize::try_from(index).unwrap_or(usize::MAX))
-    };
-    Ok((bound(start, 0)?, bound(stop, length)?.min(length)))
 }

@@ -1,10 +1,12 @@
 //! Splitting and stripping.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{self, Args, not_none},
-    meter, unicode,
-    value::{Text, Value},
+    error::{Error, Result},
+    meter,
+    text::Text,
+    unicode,
+    value::Value,
 };
 
 /// Which end of a text a method works on.

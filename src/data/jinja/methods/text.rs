@@ -1,16 +1,17 @@
 //! Methods of `str`.
 
 use super::{
-    bounds, case,
+    case,
     split::{self, Side},
 };
 use crate::data::jinja::{
-    Error, Result,
-    args::{self, Args, int_or, required},
+    args::{self, Args, bounds, int_or, required},
+    error::{Error, Result},
     format, meter,
     meter::Writer,
+    text::Text,
     unicode,
-    value::{Text, Value},
+    value::Value,
 };
 
 /// `text.name(*args)`.

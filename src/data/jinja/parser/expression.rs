@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{Named, Parser};
 use crate::data::jinja::{
-    Result,
     ast::{Arguments, Comparison, Expr, Kind, Operator},
+    error::Result,
     lexer::TokenKind,
     meter,
-    value::Text,
+    text::Text,
 };
 
 impl Parser {

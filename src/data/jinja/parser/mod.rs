@@ -5,11 +5,11 @@ mod expression;
 use std::sync::Arc;
 
 use super::{
-    Error, Result,
     ast::{BODY, Expr, For, Kind, LoopKind, Macro, Specials, Statement, Target},
-    filters, lexer,
+    error::{Error, Result},
+    lexer,
     lexer::{Token, TokenKind},
-    meter, tests,
+    meter, names, predicates,
 };
 
 /// A parsed template.
@@ -206,8 +206,8 @@ impl Parser {
     fn check_names(&self) -> Result<()> {
         for (named, name, line) in &self.required {
             let (known, what) = match named {
-                Named::Filter => (filters::find(name).is_some(), "filter"),
-                Named::Test => (tests::find(name).is_some(), "test"),
+                Named::Filter => (names::is_filter(name), "filter"),
+                Named::Test => (predicates::find(name).is_some(), "test"),
             };
             if !known {
                 return Err(Error::at(*line, format!("No {what} named '{name}'.")));

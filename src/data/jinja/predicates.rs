@@ -1,10 +1,11 @@
 //! Tests, as in `value is defined`.
 
 use super::{
-    Error, Result,
     args::{Args, required},
     ast::{Comparison, Operator},
-    compare, filters, methods, number, print,
+    compare,
+    error::{Error, Result},
+    methods, names, number, operators, print,
     value::Value,
 };
 
@@ -18,7 +19,7 @@ const TESTS: &[(&str, Test)] = &[
     ("escaped", |value| Ok(matches!(value, Value::Markup(_)))),
     ("even", |value| Ok(remainder(value, 2)? == 0.0)),
     ("false", |value| Ok(matches!(value, Value::Bool(false)))),
-    ("filter", |value| Ok(value.as_text().is_some_and(|name| filters::find(name).is_some()))),
+    ("filter", |value| Ok(value.as_text().is_some_and(|name| names::is_filter(name)))),
     ("float", |value| Ok(matches!(value, Value::Float(_)))),
     ("integer", |value| Ok(matches!(value, Value::Int(_)))),
     ("iterable", |value| Ok(value.is_iterable())),
@@ -89,16 +90,16 @@ pub fn apply(name: &str, input: &Value, args: Args) -> Result<bool> {
     let other = required(other, name, "other")?;
     match kind {
         Kind::Comparison(comparison) => compare::compare(comparison, input, &other),
-        Kind::SameAs => number::is_same(input, &other),
+        Kind::SameAs => compare::is_same(input, &other),
         Kind::DivisibleBy | Kind::Plain(_) => {
-            let rest = number::binary(Operator::Modulo, input, &other)?;
+            let rest = operators::binary(Operator::Modulo, input, &other)?;
             compare::equal(&rest, &Value::Int(0))
         }
     }
 }
 
 fn remainder(value: &Value, divisor: i128) -> Result<f64> {
-    let rest = number::binary(Operator::Modulo, value, &Value::Int(divisor))?;
+    let rest = operators::binary(Operator::Modulo, value, &Value::Int(divisor))?;
     // Text is formatted, which equals no number.
     Ok(number::Number::of(&rest).map_or(f64::NAN, number::Number::to_f64))
 }
