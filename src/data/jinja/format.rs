@@ -8,15 +8,15 @@ use super::{
     meter::Writer,
     number::Number,
     print,
-    value::Value,
+    value::PyValue,
 };
 
 /// `text.format(*args)`.
-pub fn format(text: &str, args: &Args) -> Result<Value> {
+pub fn format(text: &str, args: &Args) -> Result<PyValue> {
     let mut out = Writer::default();
     let mut next = Numbering::Unknown;
     write(text, args, &mut next, 3, &mut out)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
 /// How fields name their arguments: by themselves, or by counting.
@@ -88,7 +88,7 @@ fn write_field(field: &str, args: &Args, next: &mut Numbering, depth: usize, out
     match conversion {
         None => {}
         Some('s') => value = print::to_value(&value)?,
-        Some('r') => value = Value::text(print::to_repr(&value)?)?,
+        Some('r') => value = PyValue::text(print::to_repr(&value)?)?,
         Some(other) => {
             return Err(Error::unsupported(format!("the conversion '!{other}' of `format`")));
         }
@@ -98,7 +98,7 @@ fn write_field(field: &str, args: &Args, next: &mut Numbering, depth: usize, out
     write_value(&value, &spec.into_parts().0, out)
 }
 
-fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<Value> {
+fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<PyValue> {
     let end = name.find(['.', '[']).unwrap_or(name.len());
     let (first, mut rest) = name.split_at(end);
     let index = if first.is_empty() {
@@ -140,7 +140,7 @@ fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<Value> {
         } else {
             let end = rest.find(']').ok_or_else(|| Error::new("Missing ']' in format string"))?;
             let key = &rest[1..end];
-            let key = key.parse().map_or_else(|_| Value::text(key), |index| Ok(Value::Int(index)))?;
+            let key = key.parse().map_or_else(|_| PyValue::text(key), |index| Ok(PyValue::Int(index)))?;
             value = attribute::item(&value, &key)?;
             rest = &rest[end + 1..];
         }
@@ -239,7 +239,7 @@ impl Spec {
 }
 
 /// Writes `format(value, spec)`.
-fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
+fn write_value(value: &PyValue, spec: &str, out: &mut Writer) -> Result<()> {
     if spec.is_empty() {
         return print::write(value, out);
     }
@@ -248,7 +248,7 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
         Error::new(format!("Unknown format code '{kind}' for object of type '{}'", value.type_name()))
     };
     match (value, Number::of(value)) {
-        (Value::Text(text), _) => {
+        (PyValue::Text(text), _) => {
             if parsed.sign.is_some() || parsed.align == Some('=') || parsed.grouping.is_some() {
                 return Err(Error::unsupported(format!("the format '{spec}' of a string")));
             }
@@ -259,7 +259,7 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
             let cut = parsed.precision.and_then(|precision| text.text.char_indices().nth(precision));
             parsed.write("", cut.map_or(&text.text, |(at, _)| &text.text[..at]), '<', out)
         }
-        (Value::Bool(_), _) if parsed.kind.is_none() => {
+        (PyValue::Bool(_), _) if parsed.kind.is_none() => {
             Err(Error::unsupported(format!("the format '{spec}' of a bool")))
         }
         (_, Some(Number::Int(int)))

@@ -2,23 +2,23 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::{error::Result, meter, value::Value};
+use super::{error::Result, meter, value::PyValue};
 
 /// The value of a JSON value.
-pub fn from_json(json: &Json) -> Result<Value> {
+pub fn from_json(json: &Json) -> Result<PyValue> {
     meter::deeper(|| match json {
-        Json::Null => Ok(Value::None),
-        Json::Bool(value) => Ok(Value::Bool(*value)),
+        Json::Null => Ok(PyValue::None),
+        Json::Bool(value) => Ok(PyValue::Bool(*value)),
         Json::Number(number) => {
             let int = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-            Ok(int.map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int))
+            Ok(int.map_or_else(|| PyValue::Float(number.as_f64().unwrap_or(f64::NAN)), PyValue::Int))
         }
-        Json::String(text) => Value::text(text.as_str()),
-        Json::Array(items) => Value::list(items.iter().map(from_json).collect::<Result<_>>()?),
+        Json::String(text) => PyValue::text(text.as_str()),
+        Json::Array(items) => PyValue::list(items.iter().map(from_json).collect::<Result<_>>()?),
         Json::Object(members) => {
             let pairs =
-                members.iter().map(|(key, value)| Ok((Value::text(key.as_str())?, from_json(value)?)));
-            Value::dict(pairs.collect::<Result<Vec<_>>>()?)
+                members.iter().map(|(key, value)| Ok((PyValue::text(key.as_str())?, from_json(value)?)));
+            PyValue::dict(pairs.collect::<Result<Vec<_>>>()?)
         }
     })
 }

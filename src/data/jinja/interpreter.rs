@@ -3,13 +3,13 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::SystemTime};
 
 use super::{
-    ast::{BODY, Expr, For, LoopKind, Statement, Target},
+    ast::{AssignTarget, BODY, Expr, For, LoopKind, Statement},
     error::{Error, Result},
     meter,
     meter::Writer,
     namespace::set_attribute,
     print,
-    value::{Closure, Loop, Namespace, Scope, Value},
+    value::{BlockScope, Closure, Loop, Namespace, PyValue},
 };
 
 /// How a statement ended.
@@ -28,7 +28,7 @@ pub struct Interpreter {
     marks: Option<[&'static str; 2]>,
     pub(super) calls: usize,
     /// Scopes that macros hold, and namespaces: what may hold itself.
-    scopes: Vec<Rc<Scope>>,
+    scopes: Vec<Rc<BlockScope>>,
     pub(super) namespaces: Vec<Rc<Namespace>>,
     pub(super) kept: meter::Charge,
 }
@@ -36,11 +36,11 @@ pub struct Interpreter {
 /// Renders a template with variables, and with `marks` before and after its `{% generation %}` blocks.
 pub fn render(
     body: &[Statement],
-    variables: Vec<(Arc<str>, Value)>,
+    variables: Vec<(Arc<str>, PyValue)>,
     now: SystemTime,
     marks: Option<[&'static str; 2]>,
 ) -> Result<String> {
-    let root = Rc::new(Scope::default());
+    let root = Rc::new(BlockScope::default());
     for (name, value) in variables {
         root.set(name, value);
     }
@@ -65,7 +65,7 @@ pub fn render(
 
 impl Interpreter {
     /// Runs statements.
-    pub(super) fn body(&mut self, body: &[Statement], scope: &Rc<Scope>) -> Result<Flow> {
+    pub(super) fn body(&mut self, body: &[Statement], scope: &Rc<BlockScope>) -> Result<Flow> {
         for statement in body {
             let flow = meter::deeper(|| self.statement(statement, scope))?;
             if flow != Flow::Next {
@@ -75,7 +75,7 @@ impl Interpreter {
         Ok(Flow::Next)
     }
 
-    fn statement(&mut self, statement: &Statement, scope: &Rc<Scope>) -> Result<Flow> {
+    fn statement(&mut self, statement: &Statement, scope: &Rc<BlockScope>) -> Result<Flow> {
         meter::step(1)?;
         match statement {
             Statement::Text(text) => self.out.push(text)?,
@@ -105,7 +105,7 @@ impl Interpreter {
                 self.assign(target, value, scope, scope)?;
             }
             Statement::With(values, body) => {
-                let inner = Scope::inside(scope);
+                let inner = BlockScope::inside(scope);
                 for (target, value) in values {
                     let value = self.eval(value, scope)?;
                     self.assign(target, value, &inner, scope)?;
@@ -116,13 +116,13 @@ impl Interpreter {
                 self.keep(scope)?;
                 let closure = Closure { definition: definition.clone(), scope: scope.clone() };
                 if let Some(name) = &definition.name {
-                    scope.set(name.clone(), Value::Macro(Rc::new(closure)));
+                    scope.set(name.clone(), PyValue::Macro(Rc::new(closure)));
                 }
             }
             Statement::Call(call, caller) => {
                 self.keep(scope)?;
                 let caller = Closure { definition: caller.clone(), scope: scope.clone() };
-                let value = self.call_with(call, scope, Some(Value::Macro(Rc::new(caller))))?;
+                let value = self.call_with(call, scope, Some(PyValue::Macro(Rc::new(caller))))?;
                 print::write(&value, &mut self.out).map_err(|error| error.or_at(call.line))?;
             }
             Statement::Filter(filter, body) => {
@@ -135,7 +135,7 @@ impl Interpreter {
             Statement::Generation(body) => {
                 let [begin, end] = self.marks.unwrap_or_default();
                 self.out.push(begin)?;
-                let flow = self.body(body, &Scope::inside(scope))?;
+                let flow = self.body(body, &BlockScope::inside(scope))?;
                 self.out.push(end)?;
                 return Ok(flow);
             }
@@ -146,7 +146,7 @@ impl Interpreter {
     }
 
     /// Remembers a scope that a macro may hold beyond its end.
-    fn keep(&mut self, scope: &Rc<Scope>) -> Result<()> {
+    fn keep(&mut self, scope: &Rc<BlockScope>) -> Result<()> {
         if !self.scopes.last().is_some_and(|last| Rc::ptr_eq(last, scope)) {
             self.kept.grow(256)?;
             self.scopes.push(scope.clone());
@@ -155,38 +155,49 @@ impl Interpreter {
     }
 
     /// What `run` writes.
-    pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Value, T)> {
+    pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(PyValue, T)> {
         let outer = std::mem::take(&mut self.out);
         let result = run(self);
         let inner = std::mem::replace(&mut self.out, outer);
         let result = result?;
-        Ok((Value::written(inner)?, result))
+        Ok((PyValue::written(inner)?, result))
     }
 
     /// What a body writes, after a filter.
-    fn filtered(&mut self, filter: &Expr, body: &[Statement], scope: &Rc<Scope>) -> Result<(Value, Flow)> {
-        let inner = Scope::inside(scope);
+    fn filtered(
+        &mut self,
+        filter: &Expr,
+        body: &[Statement],
+        scope: &Rc<BlockScope>,
+    ) -> Result<(PyValue, Flow)> {
+        let inner = BlockScope::inside(scope);
         let (text, flow) = self.capture(|interpreter| interpreter.body(body, &inner))?;
         if flow != Flow::Next {
             return Ok((text, flow));
         }
-        let around = Scope::inside(&inner);
+        let around = BlockScope::inside(&inner);
         around.set(BODY.into(), text);
         Ok((self.eval(filter, &around)?, Flow::Next))
     }
 
     /// Assigns in `scope`; namespaces are looked up from `from`.
-    fn assign(&mut self, target: &Target, value: Value, scope: &Scope, from: &Scope) -> Result<()> {
+    fn assign(
+        &mut self,
+        target: &AssignTarget,
+        value: PyValue,
+        scope: &BlockScope,
+        from: &BlockScope,
+    ) -> Result<()> {
         match target {
-            Target::Name(name) => scope.set(name.clone(), value),
-            Target::Attribute(name, attribute, line) => {
-                let object = from.get(name).unwrap_or_else(|| Value::undefined_name(name));
-                let Value::Namespace(namespace) = object else {
+            AssignTarget::Name(name) => scope.set(name.clone(), value),
+            AssignTarget::Attribute(name, attribute, line) => {
+                let object = from.get(name).unwrap_or_else(|| PyValue::undefined_name(name));
+                let PyValue::Namespace(namespace) = object else {
                     return Err(Error::at(*line, "cannot assign attribute on non-namespace object"));
                 };
                 set_attribute(&namespace, attribute.clone(), value).map_err(|error| error.or_at(*line))?;
             }
-            Target::Tuple(targets, line) => {
+            AssignTarget::Tuple(targets, line) => {
                 let values = unpacked(&value, targets.len()).map_err(|error| error.or_at(*line))?;
                 for (target, value) in targets.iter().zip(values) {
                     self.assign(target, value, scope, from)?;
@@ -196,7 +207,7 @@ impl Interpreter {
         Ok(())
     }
 
-    fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<Scope>) -> Result<Flow> {
+    fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<BlockScope>) -> Result<Flow> {
         let items = self.eval(&definition.items, scope)?;
         self.repeat(definition, &items, scope, 0).map_err(|error| error.or_at(definition.line))?;
         Ok(Flow::Next)
@@ -206,8 +217,8 @@ impl Interpreter {
     pub(super) fn repeat(
         &mut self,
         definition: &Arc<For>,
-        items: &Value,
-        scope: &Rc<Scope>,
+        items: &PyValue,
+        scope: &Rc<BlockScope>,
         depth: usize,
     ) -> Result<()> {
         let mut items = items.items()?;
@@ -215,7 +226,7 @@ impl Interpreter {
         if let Some(test) = &definition.test {
             let mut kept = Vec::new();
             for item in items {
-                let inner = Scope::inside(scope);
+                let inner = BlockScope::inside(scope);
                 self.assign(&definition.target, item.clone(), &inner, scope)?;
                 if self.eval(test, &inner)?.is_true() {
                     kept.push(item);
@@ -239,8 +250,8 @@ impl Interpreter {
         let mut completed = false;
         for (index, item) in state.items.iter().enumerate() {
             state.index.set(index);
-            let inner = Scope::inside(scope);
-            inner.set(name.clone(), Value::Loop(state.clone()));
+            let inner = BlockScope::inside(scope);
+            inner.set(name.clone(), PyValue::Loop(state.clone()));
             self.assign(&definition.target, item.clone(), &inner, scope)?;
             match self.body(&definition.body, &inner)? {
                 Flow::Next => completed = true,
@@ -250,7 +261,7 @@ impl Interpreter {
         }
         // Jinja2 runs `else` unless some iteration reached its end.
         if !completed && !definition.otherwise.is_empty() {
-            let flow = self.body(&definition.otherwise, &Scope::inside(scope))?;
+            let flow = self.body(&definition.otherwise, &BlockScope::inside(scope))?;
             if flow != Flow::Next {
                 return Err(Error::unsupported("`break` and `continue` in the `else` of a loop"));
             }
@@ -259,7 +270,7 @@ impl Interpreter {
     }
 }
 
-fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
+fn unpacked(value: &PyValue, count: usize) -> Result<Vec<PyValue>> {
     if !value.is_iterable() {
         return Err(Error::new(format!("cannot unpack non-iterable {} object", value.type_name())));
     }

@@ -9,7 +9,7 @@ use super::{
 
 /// A token with its line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Token {
+pub struct TemplateToken {
     pub line: usize,
     pub kind: TokenKind,
 }
@@ -42,32 +42,32 @@ enum Tag {
     Variable,
 }
 
-struct Lexer<'a> {
+struct TemplateLexer<'a> {
     source: &'a str,
     at: usize,
     line: usize,
     /// Whether the last token ended with a line break, or there is none.
     line_starts: bool,
-    tokens: Vec<Token>,
+    tokens: Vec<TemplateToken>,
 }
 
 /// The tokens of `source`, with line breaks made `\n` and the last one dropped, as Jinja2 does.
-pub fn tokens(source: &str) -> Result<Vec<Token>> {
+pub fn tokens(source: &str) -> Result<Vec<TemplateToken>> {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let source = source.strip_suffix('\n').unwrap_or(&source);
-    let mut lexer = Lexer { source, at: 0, line: 1, line_starts: true, tokens: Vec::new() };
+    let mut lexer = TemplateLexer { source, at: 0, line: 1, line_starts: true, tokens: Vec::new() };
     lexer.run()?;
     lexer.push(TokenKind::End);
     Ok(lexer.tokens)
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> TemplateLexer<'a> {
     fn rest(&self) -> &'a str {
         &self.source[self.at..]
     }
 
     fn push(&mut self, kind: TokenKind) {
-        self.tokens.push(Token { line: self.line, kind });
+        self.tokens.push(TemplateToken { line: self.line, kind });
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
@@ -188,7 +188,7 @@ impl<'a> Lexer<'a> {
                 let end = if tag == Tag::Block { TokenKind::BlockEnd } else { TokenKind::VariableEnd };
                 let line = self.line;
                 if self.close(closing) {
-                    self.tokens.push(Token { line, kind: end });
+                    self.tokens.push(TemplateToken { line, kind: end });
                     return Ok(());
                 }
             }

@@ -74,7 +74,7 @@ use serde_json::{Map, Value as Json};
 /// A parsed template.
 #[derive(Debug)]
 pub(super) struct Template {
-    parsed: parser::Parsed,
+    parsed: parser::ParsedTemplate,
     source_bytes: usize,
     now: SystemTime,
 }

@@ -1,6 +1,6 @@
 //! Names that templates find: functions, filters, and methods of values.
 
-use super::value::{Value, View};
+use super::value::{PyValue, View};
 
 /// Functions that every template finds.
 pub const GLOBALS: [&str; 8] =
@@ -130,17 +130,17 @@ const FLOAT: [&str; 5] = ["as_integer_ratio", "conjugate", "fromhex", "hex", "is
 const GENERATOR: [&str; 7] = ["close", "gi_code", "gi_frame", "gi_running", "gi_yieldfrom", "send", "throw"];
 
 /// Methods that a value has: those that templates may call, and those that would change it.
-pub fn methods(value: &Value) -> (&'static [&'static str], &'static [&'static str]) {
+pub fn methods(value: &PyValue) -> (&'static [&'static str], &'static [&'static str]) {
     match value {
-        Value::Text(_) | Value::Markup(_) => (&TEXT, &[]),
-        Value::Dict(_) => (&DICT, &DICT_MUTATING),
-        Value::List(_) => (&LIST, &LIST_MUTATING),
-        Value::Tuple(_) | Value::Range(_) => (&SEQUENCE, &[]),
-        Value::Int(_) | Value::Bool(_) => (&INT, &[]),
-        Value::Float(_) => (&FLOAT, &[]),
-        Value::View(View::Keys | View::Items, _) => (&["isdisjoint"], &[]),
-        Value::Iterator(iterator) if iterator.kind == "generator" => (&GENERATOR, &[]),
-        Value::Cycler(_) => (&["next", "reset"], &[]),
+        PyValue::Text(_) | PyValue::Markup(_) => (&TEXT, &[]),
+        PyValue::Dict(_) => (&DICT, &DICT_MUTATING),
+        PyValue::List(_) => (&LIST, &LIST_MUTATING),
+        PyValue::Tuple(_) | PyValue::Range(_) => (&SEQUENCE, &[]),
+        PyValue::Int(_) | PyValue::Bool(_) => (&INT, &[]),
+        PyValue::Float(_) => (&FLOAT, &[]),
+        PyValue::View(View::Keys | View::Items, _) => (&["isdisjoint"], &[]),
+        PyValue::Iterator(iterator) if iterator.kind == "generator" => (&GENERATOR, &[]),
+        PyValue::Cycler(_) => (&["next", "reset"], &[]),
         _ => (&[], &[]),
     }
 }

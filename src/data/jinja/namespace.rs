@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::{
     error::{Error, Result},
     meter,
-    value::{Namespace, Value},
+    value::{Namespace, PyValue},
 };
 
 /// Sets an attribute of a namespace.
-pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: Value) -> Result<()> {
+pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: PyValue) -> Result<()> {
     if name.starts_with('_') {
         return Err(Error::new(format!(
             "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '{name}'. Please rename the attribute."

@@ -4,7 +4,7 @@ use super::{
     error::{Error, Result},
     meter::Writer,
     print,
-    value::{Undefined, Value},
+    value::{PyValue, Undefined},
 };
 
 /// The error that using an undefined value raises.
@@ -13,9 +13,9 @@ pub fn undefined_error(undefined: &Undefined) -> Error {
 }
 
 /// Fails if a value is undefined.
-pub fn defined(value: &Value) -> Result<()> {
+pub fn defined(value: &PyValue) -> Result<()> {
     match value {
-        Value::Undefined(undefined) => Err(undefined_error(undefined)),
+        PyValue::Undefined(undefined) => Err(undefined_error(undefined)),
         _ => Ok(()),
     }
 }
@@ -24,7 +24,7 @@ pub fn defined(value: &Value) -> Result<()> {
 fn message(undefined: &Undefined) -> Result<String> {
     Ok(match undefined {
         Undefined::Name(name) => format!("'{name}' is undefined"),
-        Undefined::Attribute(of, Value::Text(name)) => {
+        Undefined::Attribute(of, PyValue::Text(name)) => {
             format!("'{of}' has no attribute {}", print::repr_text(&name.text))
         }
         Undefined::Attribute(of, name) => {

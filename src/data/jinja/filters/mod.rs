@@ -16,11 +16,11 @@ use super::{
     args::Args,
     error::{Error, Result},
     json,
-    value::Value,
+    value::PyValue,
 };
 
 /// A filter: what it makes of a value and arguments.
-type Filter = fn(Value, Args) -> Result<Value>;
+type Filter = fn(PyValue, Args) -> Result<PyValue>;
 
 /// Every filter by its name.
 const FILTERS: &[(&str, Filter)] = &[
@@ -103,9 +103,9 @@ fn find(name: &str) -> Option<Filter> {
 }
 
 /// `input | name(*args)`.
-pub fn apply(name: &str, input: Value, args: Args) -> Result<Value> {
+pub fn apply(name: &str, input: PyValue, args: Args) -> Result<PyValue> {
     let filter = find(name).ok_or_else(|| Error::new(format!("No filter named '{name}' found.")))?;
-    let marked = |value: &Value| matches!(value, Value::Markup(_));
+    let marked = |value: &PyValue| matches!(value, PyValue::Markup(_));
     let arguments = args.positional.iter().chain(args.named.iter().map(|(_, value)| value));
     if !PLAIN.contains(&name) && std::iter::once(&input).chain(arguments).any(marked) {
         return Err(Error::unsupported(format!(

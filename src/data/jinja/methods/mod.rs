@@ -10,22 +10,22 @@ use super::{
     args::{Args, bounds, required},
     compare,
     error::{Error, Result},
-    value::{Value, View},
+    value::{PyValue, View},
 };
 
 pub use case::{capitalize, is_lower, is_upper, lower, upper};
-pub use split::{Ends, Side, lines, split_on_spaces, strip};
+pub use split::{Ends, TextSide, lines, split_on_spaces, strip};
 pub use text::{center, replace};
 
 /// `object.name(*args)`, for one of the names that [`names::methods`](super::names) returns.
-pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
+pub fn call(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
     match object {
-        Value::Text(text) => text::call(text, name, args),
-        Value::Dict(dict) => match name {
+        PyValue::Text(text) => text::call(text, name, args),
+        PyValue::Dict(dict) => match name {
             "get" => {
                 let [key, default] = args.bind_positional("get")?;
                 let key = required(key, "get", "key")?;
-                Ok(dict.get(&key)?.cloned().or(default).unwrap_or(Value::None))
+                Ok(dict.get(&key)?.cloned().or(default).unwrap_or(PyValue::None))
             }
             "copy" => {
                 args.none("copy")?;
@@ -38,14 +38,14 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                     "keys" => View::Keys,
                     _ => View::Values,
                 };
-                Ok(Value::View(view, dict.clone()))
+                Ok(PyValue::View(view, dict.clone()))
             }
             _ => unsupported(object, name),
         },
-        Value::List(_) | Value::Tuple(_) | Value::Range(_) => match name {
+        PyValue::List(_) | PyValue::Tuple(_) | PyValue::Range(_) => match name {
             "copy" => {
                 args.none("copy")?;
-                Value::list(object.items()?)
+                PyValue::list(object.items()?)
             }
             "count" => {
                 let [item] = args.bind_positional("count")?;
@@ -54,7 +54,7 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                 for found in object.items()? {
                     count += i128::from(compare::equal(&found, &item)?);
                 }
-                Ok(Value::Int(count))
+                Ok(PyValue::Int(count))
             }
             "index" => {
                 let [item, start, stop] = args.bind_positional("index")?;
@@ -63,24 +63,24 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                 let (start, stop) = bounds(items.len(), start, stop)?;
                 for (at, found) in items.iter().enumerate().take(stop).skip(start) {
                     if compare::equal(found, &item)? {
-                        return Ok(Value::Int(at as i128));
+                        return Ok(PyValue::Int(at as i128));
                     }
                 }
                 Err(Error::new(format!("{} is not in list", super::print::to_repr(&item)?)))
             }
             _ => unsupported(object, name),
         },
-        Value::Int(_) | Value::Bool(_) => number_method(object, name, args),
-        Value::Float(value) if name == "is_integer" => {
+        PyValue::Int(_) | PyValue::Bool(_) => number_method(object, name, args),
+        PyValue::Float(value) if name == "is_integer" => {
             args.none(name)?;
-            Ok(Value::Bool(value.is_finite() && value.fract() == 0.0))
+            Ok(PyValue::Bool(value.is_finite() && value.fract() == 0.0))
         }
-        Value::Float(_) if name == "conjugate" => Ok(object.clone()),
+        PyValue::Float(_) if name == "conjugate" => Ok(object.clone()),
         _ => unsupported(object, name),
     }
 }
 
-fn number_method(object: &Value, name: &str, args: Args) -> Result<Value> {
+fn number_method(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
     let size = object.as_int().unwrap_or(0).unsigned_abs();
     let result = match name {
         "bit_length" => i128::from(u128::BITS - size.leading_zeros()),
@@ -89,9 +89,9 @@ fn number_method(object: &Value, name: &str, args: Args) -> Result<Value> {
         _ => return unsupported(object, name),
     };
     args.none(name)?;
-    Ok(Value::Int(result))
+    Ok(PyValue::Int(result))
 }
 
-fn unsupported(object: &Value, name: &str) -> Result<Value> {
+fn unsupported(object: &PyValue, name: &str) -> Result<PyValue> {
     Err(Error::unsupported(format!("the method '{name}' of '{}'", object.type_name())))
 }
