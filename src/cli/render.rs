@@ -51,7 +51,7 @@ pub fn diagnostic(diagnostic: &Diagnostic) -> String {
 fn diagnostics(error: &TrainError) -> Option<&Diagnostics> {
     match error {
         TrainError::Diagnostics(diagnostics)
-        | TrainError::Data(DataError::Rows(diagnostics))
+        | TrainError::Data(DataError::InvalidSamples(diagnostics))
         | TrainError::Weights(WeightsError::Problems(diagnostics))
         | TrainError::Step(
             StepError::Build(diagnostics) | StepError::Template(TemplateError::Parse(diagnostics)),
@@ -121,7 +121,7 @@ mod tests {
         let diagnostic = |line, text: &str| Diagnostic::error(Location::line("a.jsonl", line), text);
         let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
-        assert_eq!(error(&TrainError::Data(DataError::Rows(diagnostics))), expect);
+        assert_eq!(error(&TrainError::Data(DataError::InvalidSamples(diagnostics))), expect);
     }
 
     #[test]

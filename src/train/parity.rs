@@ -97,7 +97,7 @@ pub fn compare(
     let hyper = golden.hyper()?;
     let golden_batch = golden.batch(model.config.vocab_size)?;
     let parts = devices.batch_shards();
-    let batch = golden_batch.filled_to_multiple(parts);
+    let batch = golden_batch.pad_to_multiple(parts);
     let sizes = &batch.input_ids.shape().dims;
     let (config, (rows, seq)) = (&model.config, (sizes[0], sizes[1]));
     let workload = Workload { config, lora: &plan, dtype, batch: rows, seq, packing: Packing::Off };
@@ -144,7 +144,7 @@ pub fn compare(
     let spec = StepSpec { workload: Workload { batch: parts, ..workload }, options, ..spec };
     let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
     trainer.start(&factors)?;
-    let micro = golden_batch.rows().into_iter().map(|row| row.filled_to_multiple(parts));
+    let micro = golden_batch.rows().into_iter().map(|row| row.pad_to_multiple(parts));
     let micro: Vec<Batch> = micro.collect();
     let (loss, gradients) = trainer.gradients(&micro)?;
     rows.push("accum.loss", &scalar(loss), LOSS)?;

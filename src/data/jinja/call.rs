@@ -109,7 +109,7 @@ impl Interpreter {
                         format.type_name()
                     )));
                 };
-                PyValue::text(dates::strftime(&format.text, self.now).map_err(Error::unsupported)?)
+                PyValue::text(dates::strftime(&format.text, self.now)?)
             }
             _ => Err(Error::unsupported(format!("the function '{name}'"))),
         }

@@ -274,7 +274,7 @@ impl<'a> TemplateLexer<'a> {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
                 c if c == quote => {
-                    let text = unescape(&rest[1..at]).map_err(|message| Error::at(self.line, message))?;
+                    let text = unescape(&rest[1..at]).map_err(|error| error.or_at(self.line))?;
                     self.push(TokenKind::Text(text));
                     self.skip(at + 1);
                     return Ok(());
@@ -358,7 +358,7 @@ fn int_length(text: &str) -> usize {
 }
 
 /// The text of a string literal, by the rules of Python's `unicode-escape`.
-fn unescape(literal: &str) -> Result<String, String> {
+fn unescape(literal: &str) -> Result<String> {
     let mut text = String::with_capacity(literal.len());
     let mut rest = literal;
     while let Some(at) = rest.find('\\') {
@@ -383,9 +383,9 @@ fn unescape(literal: &str) -> Result<String, String> {
             // A backslash before a line break removes both.
         } else if let Some(width) = [('x', 2), ('u', 4), ('U', 8)].iter().find(|(c, _)| *c == escape) {
             let code = rest.get(1..=width.1).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-            let code = code.ok_or_else(|| format!("truncated \\{escape} escape in a string"))?;
+            let code = code.ok_or_else(|| Error::new(format!("truncated \\{escape} escape in a string")))?;
             let c = char::from_u32(code).ok_or_else(|| {
-                format!("unsupported: \\{escape}{code:x} in a string, which is no character")
+                Error::unsupported(format!("\\{escape}{code:x} in a string, which is no character"))
             })?;
             text.push(c);
             length += width.1;
@@ -394,7 +394,7 @@ fn unescape(literal: &str) -> Result<String, String> {
             let code = u32::from_str_radix(&rest[..length], 8).ok().and_then(char::from_u32);
             text.extend(code);
         } else if escape == 'N' {
-            return Err("unsupported: \\N in a string".into());
+            return Err(Error::unsupported("\\N in a string"));
         } else {
             text.push('\\');
             text.push(escape);
