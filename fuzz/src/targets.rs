@@ -8,7 +8,7 @@ use std::{
 use hloom::{
     base::DType,
     data::{
-        ChatTemplate, Ending, Message, Role, Rows, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
+        ChatTemplate, Ending, Message, Role, SampleFile, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
     },
     hlo::{proto, text},
     mesh,
@@ -185,9 +185,9 @@ pub fn bundle(input: &[u8]) {
     }
 }
 
-/// Rows of training data.
+/// Samples of training data.
 pub fn rows(input: &[u8]) {
-    match Rows::parse("rows.jsonl", input) {
+    match SampleFile::parse("samples.jsonl", input) {
         Ok(_) => {}
         Err(error) => drop((error.to_string(), error.hint())),
     }

@@ -98,7 +98,7 @@ impl AppError {
         match self {
             Self::Train(
                 TrainError::Diagnostics(diagnostics)
-                | TrainError::Data(DataError::Rows(diagnostics))
+                | TrainError::Data(DataError::InvalidSamples(diagnostics))
                 | TrainError::Weights(WeightsError::Problems(diagnostics))
                 | TrainError::Step(
                     StepError::Build(diagnostics) | StepError::Template(TemplateError::Parse(diagnostics)),

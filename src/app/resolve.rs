@@ -15,7 +15,7 @@ use anyhow::Context;
 
 use crate::{
     base::{Diagnostic, Diagnostics, MemorySpace, Setting},
-    data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, Rows, UpdateSize, quickstart},
+    data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, SampleFile, UpdateSize, quickstart},
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
     optim::{AdamW, Schedule, ScheduleKind},
@@ -36,19 +36,19 @@ use crate::{
 pub fn data(settings: &Settings) -> Result<RunData, AppError> {
     let (rows, held_out) = match &settings.data {
         None => {
-            let rows = Rows::parse("the quick start", quickstart().as_bytes())?;
+            let rows = SampleFile::parse("the quick start", quickstart().as_bytes())?;
             (rows, HeldOut::Last(settings.held_out.unwrap_or(QUICKSTART_HELD_OUT)))
         }
         Some(file) => {
             refuse_dangling(file)?;
-            let rows = Rows::read(file)?;
-            let twentieth = (rows.rows.len() / defaults::SAMPLES_PER_HELD_OUT).min(defaults::MAX_HELD_OUT);
+            let rows = SampleFile::read(file)?;
+            let twentieth = (rows.samples.len() / defaults::SAMPLES_PER_HELD_OUT).min(defaults::MAX_HELD_OUT);
             let wanted = settings.held_out.unwrap_or(twentieth);
-            (rows, HeldOut::Random { rows: wanted, seed: settings.seed.unwrap_or_default() })
+            (rows, HeldOut::Random { samples: wanted, seed: settings.seed.unwrap_or_default() })
         }
     };
     match held_out {
-        HeldOut::Last(0) | HeldOut::Random { rows: 0, .. } => Ok(RunData { train: rows, held_out: None }),
+        HeldOut::Last(0) | HeldOut::Random { samples: 0, .. } => Ok(RunData { train: rows, held_out: None }),
         some => {
             let (train, held_out) = rows.split(some)?;
             Ok(RunData { train, held_out: Some(held_out) })
@@ -399,7 +399,10 @@ mod tests {
         assert_eq!(config.optimizer, AdamW { weight_decay: 0.0, ..AdamW::default() });
         assert_eq!(config.question.as_deref(), Some(HELD_OUT_QUESTION));
         let data = data(&Settings::default()).unwrap();
-        assert_eq!((data.train.rows.len(), data.held_out.unwrap().rows.len()), (144, QUICKSTART_HELD_OUT));
+        assert_eq!(
+            (data.train.samples.len(), data.held_out.unwrap().samples.len()),
+            (144, QUICKSTART_HELD_OUT)
+        );
     }
 
     #[test]
@@ -428,7 +431,10 @@ mod tests {
         let check = |rows: usize, held_out: Option<usize>, expect: [usize; 2]| {
             std::fs::write(&file, "{\"text\": \"a\"}\n".repeat(rows)).unwrap();
             let data = data(&Settings { data: Some(file.clone()), held_out, ..Settings::default() }).unwrap();
-            assert_eq!([data.train.rows.len(), data.held_out.map_or(0, |rows| rows.rows.len())], expect);
+            assert_eq!(
+                [data.train.samples.len(), data.held_out.map_or(0, |rows| rows.samples.len())],
+                expect
+            );
         };
         check(19, None, [19, 0]);
         check(40, None, [38, 2]);

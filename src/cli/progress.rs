@@ -182,8 +182,8 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
     }
 
     fn data(&mut self, which: &str, report: &DatasetReport) {
-        let DatasetReport { rows, cut, dropped, sequences, .. } = *report;
-        let tokens = report.counted_tokens;
+        let DatasetReport { samples: rows, truncated: cut, dropped, rows: sequences, .. } = *report;
+        let tokens = report.num_label_tokens;
         self.reporter
             .line(&format!("{}{which}, {tokens} tokens that count", render::count(rows, "row", "rows")));
         let of = format!("of {}{which}", render::count(rows, "row", "rows"));
@@ -347,9 +347,14 @@ mod tests {
 
     #[test]
     fn rows_that_did_not_fit_are_told() {
-        let train =
-            DatasetReport { rows: 160, cut: 3, dropped: 1, counted_tokens: 900, ..Default::default() };
-        let held_out = DatasetReport { rows: 16, counted_tokens: 90, ..Default::default() };
+        let train = DatasetReport {
+            samples: 160,
+            truncated: 3,
+            dropped: 1,
+            num_label_tokens: 900,
+            ..Default::default()
+        };
+        let held_out = DatasetReport { samples: 16, num_label_tokens: 90, ..Default::default() };
         let events = vec![Event::Data { train: &train, held_out: Some(&held_out) }];
         let expect = "160 rows, 900 tokens that count\n\
                       3 of 160 rows are longer than 128 tokens and were cut\n\
@@ -361,15 +366,15 @@ mod tests {
     #[test]
     fn packing_tells_how_little_is_padding() {
         let train = DatasetReport {
-            rows: 11,
+            samples: 11,
             dropped: 1,
             tokens: 250,
-            counted_tokens: 90,
-            sequences: 2,
+            num_label_tokens: 90,
+            rows: 2,
             ..Default::default()
         };
         let held_out =
-            DatasetReport { rows: 1, tokens: 64, counted_tokens: 9, sequences: 1, ..Default::default() };
+            DatasetReport { samples: 1, tokens: 64, num_label_tokens: 9, rows: 1, ..Default::default() };
         let events = || vec![Event::Data { train: &train, held_out: Some(&held_out) }];
         let expect = "11 rows, 90 tokens that count\n\
                       1 of 11 rows has nothing to learn within that and was left out\n\

@@ -146,7 +146,7 @@ mod tests {
         let diagnostic = |line, text: &str| Diagnostic::error(Location::line("a.jsonl", line), text);
         let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
-        assert_eq!(error(&TrainError::Data(DataError::Rows(diagnostics)).into()), expect);
+        assert_eq!(error(&TrainError::Data(DataError::InvalidSamples(diagnostics)).into()), expect);
     }
 
     #[test]

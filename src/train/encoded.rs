@@ -6,17 +6,17 @@ use super::{
 };
 use crate::{
     base::{Diagnostic, Location, Setting},
-    data::{Dataset, Rows, Tokenizer},
+    data::{Dataset, SampleFile, Tokenizer},
     step::Packing,
 };
 
 /// What a run learns from.
 #[derive(Clone, Debug)]
 pub struct RunData {
-    /// Rows to learn from.
-    pub train: Rows,
-    /// Rows to test on.
-    pub held_out: Option<Rows>,
+    /// Samples to train on.
+    pub train: SampleFile,
+    /// Samples to evaluate on.
+    pub held_out: Option<SampleFile>,
 }
 
 /// What a run learns from, as the model reads it, and what it goes on from.
@@ -66,18 +66,18 @@ impl Encoded {
 
     /// Sequences of one pass.
     pub fn sequences(&self) -> usize {
-        self.train.sequences().len()
+        self.train.rows().len()
     }
 }
 
-fn nothing_held_out(rows: &Rows, seq: usize) -> Diagnostic {
-    let lines: Vec<String> = rows.rows.iter().take(4).map(|row| row.line.to_string()).collect();
-    let more = if rows.rows.len() > lines.len() { ", ..." } else { "" };
+fn nothing_held_out(held_out: &SampleFile, seq: usize) -> Diagnostic {
+    let lines: Vec<String> = held_out.samples.iter().take(4).map(|sample| sample.line.to_string()).collect();
+    let more = if held_out.samples.len() > lines.len() { ", ..." } else { "" };
     let message = format!(
-        "no held-out row has a token to learn within the first {seq} tokens (lines {}{more}): nothing is held out",
+        "no held-out sample has a label within its first {seq} tokens (lines {}{more}): nothing is held out",
         lines.join(", ")
     );
-    Diagnostic::error(Location::file(&rows.file), message)
+    Diagnostic::warning(Location::file(&held_out.file), message)
         .with_hint("raise the sequence length, or shorten the prompts")
 }
 

@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
 
     /// The batch, padded with rows without labels to a multiple of `batch_shards`: rows and tokens of each.
     pub fn batch_size(&self, batch_shards: usize) -> [usize; 2] {
-        let batch = self.batch.filled_to_multiple(batch_shards);
+        let batch = self.batch.pad_to_multiple(batch_shards);
         let dims = &batch.input_ids.shape().dims;
         [dims[0], dims[1]]
     }
@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
         engine: Engine,
         rows: &mut ParityRows<'_>,
     ) -> Result<BTreeSet<String>, TrainError> {
-        let batch = self.batch.filled_to_multiple(spec.workload.batch);
+        let batch = self.batch.pad_to_multiple(spec.workload.batch);
         let mut trainer = self.trainer(spec, engine)?;
         let logits = first_rows(&trainer.logits(&batch.input_ids)?, self.batch.input_ids.shape().dims[0]);
         rows.max_abs("logits", &logits, LOGITS)?;
@@ -183,7 +183,7 @@ impl<'a> Case<'a> {
         rows: &mut ParityRows<'_>,
     ) -> Result<BTreeSet<String>, TrainError> {
         let batches = self.batch.rows().into_iter();
-        let batches: Vec<Batch> = batches.map(|row| row.filled_to_multiple(spec.workload.batch)).collect();
+        let batches: Vec<Batch> = batches.map(|row| row.pad_to_multiple(spec.workload.batch)).collect();
         let mut trainer = self.trainer(spec, engine)?;
         let (loss, gradients) = trainer.gradients(&batches)?;
         rows.push("accum.loss", &scalar(loss), LOSS)?;

@@ -422,7 +422,7 @@ impl Run<'_, '_> {
                 return Err(TrainError::Diverged { step: step + 1, loss, grad_norm });
             }
             records.push(record);
-            self.record.samples += batches.iter().map(|batch| batch.samples as u64).sum::<u64>();
+            self.record.samples += batches.iter().map(|batch| batch.num_segments as u64).sum::<u64>();
             self.record.label_tokens += num_label_tokens as u64;
             self.metrics.write(&record)?;
             if self.observer.wants_stop() {

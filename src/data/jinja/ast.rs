@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::value::Text;
+use super::text::Text;
 
 /// A piece of a template.
 #[derive(Debug)]
@@ -12,10 +12,10 @@ pub enum Statement {
     For(Arc<For>),
     /// Conditions with their bodies, and the body of `else`.
     If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
-    Set(Target, Expr),
+    Set(AssignTarget, Expr),
     /// `{% set x | filter %}body{% endset %}`; the filters apply to [`BODY`].
-    SetBlock(Target, Expr, Vec<Statement>),
-    With(Vec<(Target, Expr)>, Vec<Statement>),
+    SetBlock(AssignTarget, Expr, Vec<Statement>),
+    With(Vec<(AssignTarget, Expr)>, Vec<Statement>),
     Macro(Arc<Macro>),
     /// A call with its `caller`.
     Call(Expr, Arc<Macro>),
@@ -34,7 +34,7 @@ pub const BODY: &str = "<body>";
 #[derive(Debug)]
 pub struct For {
     pub line: usize,
-    pub target: Target,
+    pub target: AssignTarget,
     pub items: Expr,
     pub test: Option<Expr>,
     pub kind: LoopKind,
@@ -70,25 +70,25 @@ pub struct Specials {
 
 /// What can be assigned to.
 #[derive(Debug)]
-pub enum Target {
+pub enum AssignTarget {
     Name(Arc<str>),
     /// `namespace.attribute`, with its line.
     Attribute(Arc<str>, Arc<str>, usize),
-    Tuple(Vec<Target>, usize),
+    Tuple(Vec<AssignTarget>, usize),
 }
 
 /// An expression with its line.
 #[derive(Debug)]
 pub struct Expr {
     pub line: usize,
-    pub kind: Kind,
+    pub kind: ExprKind,
     /// Levels of expressions in it.
     pub depth: usize,
 }
 
 impl Expr {
     /// An expression at a line.
-    pub fn new(line: usize, kind: Kind) -> Self {
+    pub fn new(line: usize, kind: ExprKind) -> Self {
         let depth = 1 + kind.children_depth();
         Self { line, kind, depth }
     }
@@ -96,7 +96,7 @@ impl Expr {
 
 /// What an expression is.
 #[derive(Debug)]
-pub enum Kind {
+pub enum ExprKind {
     None,
     Bool(bool),
     Int(i128),
@@ -111,20 +111,20 @@ pub enum Kind {
     Positive(Box<Expr>),
     And(Box<(Expr, Expr)>),
     Or(Box<(Expr, Expr)>),
-    Binary(Operator, Box<(Expr, Expr)>),
-    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    Binary(BinaryOp, Box<(Expr, Expr)>),
+    Compare(Box<Expr>, Vec<(CompareOp, Expr)>),
     Concat(Vec<Expr>),
     /// Condition, value, and the value otherwise.
     Condition(Box<(Expr, Expr, Option<Expr>)>),
     Attribute(Box<Expr>, Arc<str>),
     Item(Box<(Expr, Expr)>),
     Slice(Box<(Expr, [Option<Expr>; 3])>),
-    Filter(Box<Expr>, Arc<str>, Arguments),
-    Test(Box<Expr>, Arc<str>, Arguments),
-    Call(Box<Expr>, Arguments),
+    Filter(Box<Expr>, Arc<str>, CallArguments),
+    Test(Box<Expr>, Arc<str>, CallArguments),
+    Call(Box<Expr>, CallArguments),
 }
 
-impl Kind {
+impl ExprKind {
     fn children_depth(&self) -> usize {
         let pair = |pair: &(Expr, Expr)| pair.0.depth.max(pair.1.depth);
         match self {
@@ -153,14 +153,14 @@ fn deepest<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> usize {
 
 /// Arguments of a call.
 #[derive(Debug, Default)]
-pub struct Arguments {
+pub struct CallArguments {
     pub positional: Vec<Expr>,
     pub named: Vec<(Arc<str>, Expr)>,
     pub rest: Option<Box<Expr>>,
     pub named_rest: Option<Box<Expr>>,
 }
 
-impl Arguments {
+impl CallArguments {
     fn depth(&self) -> usize {
         let named = self.named.iter().map(|(_, value)| value);
         let rest = self.rest.as_deref().into_iter().chain(self.named_rest.as_deref());
@@ -170,7 +170,7 @@ impl Arguments {
 
 /// Binary arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum BinaryOp {
     Add,
     Subtract,
     Multiply,
@@ -180,7 +180,7 @@ pub enum Operator {
     Power,
 }
 
-impl Operator {
+impl BinaryOp {
     /// Its spelling, as Python's error messages have it.
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -197,7 +197,7 @@ impl Operator {
 
 /// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum CompareOp {
     Equal,
     NotEqual,
     Less,
@@ -208,7 +208,7 @@ pub enum Comparison {
     NotIn,
 }
 
-impl Comparison {
+impl CompareOp {
     /// Its spelling.
     pub const fn symbol(self) -> &'static str {
         match self {

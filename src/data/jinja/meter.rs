@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, thread};
 
-use super::{Error, Result};
+use super::error::{Error, Result};
 
 /// Longest template, in bytes.
 pub const MAX_SOURCE: usize = 1 << 20;

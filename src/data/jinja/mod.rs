@@ -5,6 +5,8 @@
 //! decides what a model learns, so near enough is not an option. The work, the memory and the depth of a
 //! rendering are limited, see [`meter`].
 
+mod error;
+
 mod ast;
 
 mod lexer;
@@ -13,7 +15,21 @@ mod parser;
 
 mod meter;
 
+mod text;
+
+mod float;
+
 mod value;
+
+mod input;
+
+mod undefined;
+
+mod namespace;
+
+mod names;
+
+mod operators;
 
 mod print;
 
@@ -35,7 +51,7 @@ mod args;
 
 mod filters;
 
-mod tests;
+mod predicates;
 
 mod methods;
 
@@ -51,37 +67,14 @@ mod dates;
 
 use std::{sync::Arc, time::SystemTime};
 
+pub(super) use error::Error;
+use error::Result;
 use serde_json::{Map, Value as Json};
-
-/// Why a template does not parse or render.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Error {
-    /// Line of the template, counted from one, where that is known.
-    pub line: Option<usize>,
-    /// Text of the exception as Python prints it, or the limit that was exceeded.
-    pub message: String,
-}
-
-impl Error {
-    fn new(message: impl Into<String>) -> Self {
-        Self { line: None, message: message.into() }
-    }
-
-    fn at(line: usize, message: impl Into<String>) -> Self {
-        Self { line: Some(line), message: message.into() }
-    }
-
-    fn unsupported(what: impl std::fmt::Display) -> Self {
-        Self::new(format!("unsupported: {what}"))
-    }
-}
-
-type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A parsed template.
 #[derive(Debug)]
 pub(super) struct Template {
-    parsed: parser::Parsed,
+    parsed: parser::ParsedTemplate,
     source_bytes: usize,
     now: SystemTime,
 }
@@ -116,10 +109,10 @@ impl Template {
 
     fn run(&self, variables: &Map<String, Json>, marks: Option<[&'static str; 2]>) -> Result<String> {
         meter::on_own_stack(|| {
-            meter::start(self.source_bytes + value::json_bytes(variables));
+            meter::start(self.source_bytes + input::json_bytes(variables));
             let mut root = Vec::with_capacity(variables.len());
             for (name, variable) in variables {
-                root.push((Arc::from(name.as_str()), value::from_json(variable)?));
+                root.push((Arc::from(name.as_str()), input::from_json(variable)?));
             }
             interpreter::render(&self.parsed.body, root, self.now, marks)
         })

@@ -1,6 +1,6 @@
 //! Upper, lower and title case.
 
-use crate::data::jinja::{Result, meter, unicode};
+use crate::data::jinja::{error::Result, meter, unicode};
 
 /// `str.upper`.
 pub fn upper(text: &str) -> Result<String> {

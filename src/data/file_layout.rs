@@ -1,22 +1,21 @@
-//! How the rows of a file are laid out: one JSON value a line, the elements of an array, or values over several lines.
+//! Layouts of JSON values in a file: one a line, the elements of an array, or values over several lines.
 
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value};
 
-use super::error::Invalid;
-use crate::base::FileKind;
+use crate::base::{Diagnostic, FileKind};
 
-/// A file that holds no JSON rows: what it seems to be, and what to do about it.
+/// The format that a file without JSON values seems to have, and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Foreign {
+pub(super) struct OtherFormat {
     pub found: String,
     pub hint: &'static str,
 }
 
-const TO_JSON: &str = "save its rows as JSONL, for example with `to_json` of Hugging Face datasets";
+const TO_JSON: &str = "convert it to JSONL, for example with `to_json` of Hugging Face datasets";
 const AS_UTF8: &str = "save the file as UTF-8";
 
-/// First bytes of files that are given in place of JSON, beside the formats of [`FileKind`].
+/// First bytes of other formats than those of [`FileKind`].
 const MAGIC: &[(&[u8], &str, &str)] = &[
     (b"\xff\xff\xff\xff", "an Arrow stream", TO_JSON),
     (b"FEA1", "a Feather file", TO_JSON),
@@ -27,7 +26,7 @@ const MAGIC: &[(&[u8], &str, &str)] = &[
     (b"\0[", "text in UTF-16", AS_UTF8),
 ];
 
-/// How the JSON values of a file are separated.
+/// Separation of the JSON values of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Lines,
@@ -35,14 +34,14 @@ enum Layout {
     Stream,
 }
 
-/// Calls `each` with every JSON value of a file and its line, counted from one, or with what is wrong there.
+/// Calls `each` with every JSON value of a file, or the error in its place, and the line, counted from one.
 ///
 /// # Errors
-/// [`Foreign`] if the file is of another format.
+/// [`OtherFormat`] if the file is of another format.
 pub(super) fn read_values(
     bytes: &[u8],
-    each: impl FnMut(usize, Result<Value, Invalid>),
-) -> Result<(), Foreign> {
+    each: impl FnMut(usize, Result<Value, Diagnostic>),
+) -> Result<(), OtherFormat> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match layout(bytes)? {
         Layout::Lines => read_lines(bytes, each),
@@ -52,13 +51,13 @@ pub(super) fn read_values(
     Ok(())
 }
 
-fn layout(bytes: &[u8]) -> Result<Layout, Foreign> {
+fn layout(bytes: &[u8]) -> Result<Layout, OtherFormat> {
     if let Some(&(_, found, hint)) = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
-        return Err(Foreign { found: found.to_owned(), hint });
+        return Err(OtherFormat { found: found.to_owned(), hint });
     }
     match FileKind::of(bytes) {
         FileKind::Empty | FileKind::Json | FileKind::Text(_) | FileKind::Binary => {}
-        other => return Err(Foreign { found: other.to_string(), hint: other.hint().unwrap_or(TO_JSON) }),
+        other => return Err(OtherFormat { found: other.to_string(), hint: other.hint().unwrap_or(TO_JSON) }),
     }
     let mut lines =
         bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -74,25 +73,25 @@ fn layout(bytes: &[u8]) -> Result<Layout, Foreign> {
             _ => Ok(Layout::Lines),
         },
         _ => match text_format(first, lines) {
-            Some(foreign) => Err(foreign),
+            Some(other) => Err(other),
             None => Ok(Layout::Lines),
         },
     }
 }
 
-/// Whether a first line that is not a whole value goes on in the next, rather than being cut off: then the second would be
-/// a row of its own.
+/// Whether the value that begins in the first line continues in the next. If the first line is truncated instead, the
+/// second is a value by itself.
 fn continues(bytes: &[u8], second: Option<&[u8]>) -> bool {
     let first_line =
         1 + bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).filter(|&&byte| byte == b'\n').count();
     let mut values = Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
     let Some(error) = values.find_map(Result::err) else { return true };
-    let is_row = |line| serde_json::from_slice::<IgnoredAny>(line).is_ok();
-    error.line() > first_line + 1 && !second.is_some_and(is_row)
+    let is_value = |line| serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    error.line() > first_line + 1 && !second.is_some_and(is_value)
 }
 
-/// What a text file whose first line begins no JSON object or array seems to be; `None` if it holds JSON after all.
-fn text_format<'a>(first: &[u8], mut others: impl Iterator<Item = &'a [u8]>) -> Option<Foreign> {
+/// The format of a text file whose first line begins neither a JSON object nor an array; `None` if it is JSON after all.
+fn text_format<'a>(first: &[u8], mut others: impl Iterator<Item = &'a [u8]>) -> Option<OtherFormat> {
     let is_json = serde_json::from_slice::<IgnoredAny>(first).is_ok();
     if is_json || others.any(|line| line[0] == b'{') {
         return None;
@@ -110,10 +109,10 @@ fn text_format<'a>(first: &[u8], mut others: impl Iterator<Item = &'a [u8]>) -> 
             "write one JSON object a line; for plain text, {\"text\": ...}",
         )
     };
-    Some(Foreign { found, hint })
+    Some(OtherFormat { found, hint })
 }
 
-fn read_lines(bytes: &[u8], mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+fn read_lines(bytes: &[u8], mut each: impl FnMut(usize, Result<Value, Diagnostic>)) {
     for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
         let text = text.trim_ascii();
         if !text.is_empty() {
@@ -122,26 +121,24 @@ fn read_lines(bytes: &[u8], mut each: impl FnMut(usize, Result<Value, Invalid>))
     }
 }
 
-fn parse_line(text: &[u8]) -> Result<Value, Invalid> {
+fn parse_line(text: &[u8]) -> Result<Value, Diagnostic> {
     let text = std::str::from_utf8(text).map_err(|error| not_utf8(error.valid_up_to()))?;
     serde_json::from_str(text).map_err(|error| not_json(&error, error.column()))
 }
 
-fn not_utf8(at: usize) -> Invalid {
-    Invalid {
-        message: format!("expected UTF-8, found another encoding at byte {}", at + 1),
-        hint: Some(AS_UTF8.into()),
-    }
+fn not_utf8(at: usize) -> Diagnostic {
+    let message = format!("expected UTF-8, found another encoding at byte {}", at + 1);
+    Diagnostic::from(message).with_hint(AS_UTF8)
 }
 
-/// The parser's message without its own place, which counts from the beginning of a value.
-fn not_json(error: &serde_json::Error, column: usize) -> Invalid {
+/// The parser's message without the position, which the parser counts from the start of the value.
+fn not_json(error: &serde_json::Error, column: usize) -> Diagnostic {
     let text = error.to_string();
     let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
     format!("not JSON at column {column}: {reason}").into()
 }
 
-/// Reads values that are not one a line, up to the first mistake.
+/// Reads values that are not separated by lines, up to the first error.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -164,7 +161,7 @@ impl<'a> Scanner<'a> {
         self.at += n_bytes;
     }
 
-    /// The next byte that is not blank.
+    /// Skips whitespace and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let rest = &self.bytes[self.at..];
         self.advance(rest.len() - rest.trim_ascii_start().len());
@@ -175,8 +172,8 @@ impl<'a> Scanner<'a> {
         self.at - self.line_start + 1
     }
 
-    /// The value at the current place, or what is wrong in it and in which line.
-    fn value(&mut self) -> Result<Value, (usize, Invalid)> {
+    /// Reads the value at the current position; an error comes with its line.
+    fn value(&mut self) -> Result<Value, (usize, Diagnostic)> {
         let mut values = Deserializer::from_slice(&self.bytes[self.at..]).into_iter::<Value>();
         match values.next() {
             Some(Ok(value)) => {
@@ -192,17 +189,17 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn read_stream(mut self, mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+    fn read_stream(mut self, mut each: impl FnMut(usize, Result<Value, Diagnostic>)) {
         while self.peek().is_some() {
             let line = self.line;
             match self.value() {
                 Ok(value) => each(line, Ok(value)),
-                Err((line, invalid)) => return each(line, Err(invalid)),
+                Err((line, diagnostic)) => return each(line, Err(diagnostic)),
             }
         }
     }
 
-    fn read_array(mut self, mut each: impl FnMut(usize, Result<Value, Invalid>)) {
+    fn read_array(mut self, mut each: impl FnMut(usize, Result<Value, Diagnostic>)) {
         let expected = |scanner: &Self, what: &str, found: Option<u8>| {
             let found =
                 found.map_or("the end of the file".to_owned(), |byte| format!("`{}`", byte.escape_ascii()));
@@ -216,21 +213,21 @@ impl<'a> Scanner<'a> {
             match next {
                 Some(b'{') => match self.value() {
                     Ok(value) => each(line, Ok(value)),
-                    Err((line, invalid)) => return each(line, Err(invalid)),
+                    Err((line, diagnostic)) => return each(line, Err(diagnostic)),
                 },
-                found => return each(line, expected(&self, "a JSON object in the array of rows", found)),
+                found => return each(line, expected(&self, "a JSON object in the array of samples", found)),
             }
             next = self.peek();
             if next == Some(b',') {
                 self.advance(1);
                 next = self.peek();
             } else if next != Some(b']') {
-                return each(self.line, expected(&self, "`,` or `]` after a row", next));
+                return each(self.line, expected(&self, "`,` or `]` after a sample", next));
             }
         }
         self.advance(1);
         if let found @ Some(_) = self.peek() {
-            each(self.line, expected(&self, "nothing after the array of rows", found));
+            each(self.line, expected(&self, "nothing after the array of samples", found));
         }
     }
 }
@@ -239,16 +236,16 @@ impl<'a> Scanner<'a> {
 mod tests {
     use super::*;
 
-    /// Every value or mistake with its line.
+    /// Every value or error with its line.
     fn read(bytes: impl AsRef<[u8]>) -> Vec<String> {
         let mut found = Vec::new();
-        let each = |line, value: Result<Value, Invalid>| {
-            let text = value.map_or_else(|invalid| invalid.message, |value| value.to_string());
+        let each = |line, value: Result<Value, Diagnostic>| {
+            let text = value.map_or_else(|diagnostic| diagnostic.message, |value| value.to_string());
             found.push(format!("{line}: {text}"));
         };
         match read_values(bytes.as_ref(), each) {
             Ok(()) => found,
-            Err(foreign) => vec![foreign.found],
+            Err(other) => vec![other.found],
         }
     }
 
@@ -264,29 +261,29 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_over_several_lines_is_told_once() {
+    fn an_error_over_several_lines_is_reported_once() {
         assert_eq!(
             read("[\n  {\"a\": 1},\n  {\"a\": x},\n  {\"a\": x}\n]"),
             ["2: {\"a\":1}", "3: not JSON at column 9: expected value"]
         );
         assert_eq!(
             read("[{\"a\": 1} {\"a\": 2}]"),
-            ["1: {\"a\":1}", "1: expected `,` or `]` after a row at column 11, found `{`"]
+            ["1: {\"a\":1}", "1: expected `,` or `]` after a sample at column 11, found `{`"]
         );
         assert_eq!(
             read("[\n{\"a\": 1},\n"),
             [
                 "2: {\"a\":1}",
-                "3: expected a JSON object in the array of rows at column 1, found the end of the file"
+                "3: expected a JSON object in the array of samples at column 1, found the end of the file"
             ]
         );
-        assert_eq!(read("[7]"), ["1: expected a JSON object in the array of rows at column 2, found `7`"]);
+        assert_eq!(read("[7]"), ["1: expected a JSON object in the array of samples at column 2, found `7`"]);
         assert_eq!(
             read("[{}]\nx"),
-            ["1: {}", "2: expected nothing after the array of rows at column 1, found `x`"]
+            ["1: {}", "2: expected nothing after the array of samples at column 1, found `x`"]
         );
         assert_eq!(read("{\n  \"a\": 1,\n  \"b\": x\n}\n"), ["3: not JSON at column 8: expected value"]);
-        // A first line that was cut off is a line of its own.
+        // A truncated first line is reported, and the second line is read.
         assert_eq!(
             read("{\"a\":\n{\"a\":2}\n"),
             ["1: not JSON at column 5: EOF while parsing a value", "2: {\"a\":2}"]
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_formats_are_told_by_what_they_seem_to_be() {
+    fn files_of_other_formats_are_recognised() {
         let check = |bytes: &[u8], expect: &str| assert_eq!(read(bytes), [expect]);
         check(b"PAR1\x15\x04", "a Parquet file");
         check(b"\xff\xff\xff\xff\x10\0", "an Arrow stream");
@@ -309,7 +306,7 @@ mod tests {
             "Es war einmal".repeat(9).as_bytes(),
             &format!("text that begins with: {}", &"Es war einmal".repeat(9)[..60]),
         );
-        // Rows with a mistake in the first line are rows.
+        // An invalid first line does not make a file of samples another format.
         assert_eq!(read("x\n{}\n").len(), 2);
         assert_eq!(read("\"a\"\n\"b\"\n"), ["1: \"a\"", "2: \"b\""]);
     }

@@ -1,32 +1,31 @@
-//! One JSON object as a row: what its keys mean, and which of them cannot be honoured.
+//! Reads a JSON object as a sample: the meaning of its keys, and the keys that are not supported.
 
 use serde_json::{Map, Value};
 
-use super::{Conversation, Message, Role, RowKind, TemplateInputs, error::Invalid};
-use crate::base::nearest;
+use super::{Conversation, Message, Role, SampleContent, TemplateInputs};
+use crate::base::{Diagnostic, did_you_mean, nearest};
 
-/// A row and those of its keys that were passed over.
-pub(super) struct Record {
-    pub kind: RowKind,
+/// A sample and the keys that were ignored.
+pub(super) struct ParsedSample {
+    pub content: SampleContent,
     pub ignored: Vec<String>,
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 const KINDS: [&str; 5] = ["messages", "conversations", "prompt", "completion", "text"];
 
 const PREFERENCE: &str =
     "preference data are not supported; write the better answer as an assistant message or as `completion`";
-const MEDIA: &str = "only text is supported; leave out the rows with images, audio or video";
+const MEDIA: &str = "only text is supported; leave out the samples with images, audio or video";
 const FUNCTIONS: &str = "write functions as `tools` and calls as `tool_calls` of a message";
-const WEIGHT: &str =
-    "leave out the rows that should not count; `weight` 0 in a message keeps that message from being learned";
-const LABEL: &str = "write what is to be learned as `completion`, or remove the key";
-const TOKENIZED: &str = "give the text itself; it is encoded with the model's tokenizer";
+const WEIGHT: &str = "leave out the samples that should not count; `weight` 0 in a message excludes that message from the labels";
+const LABEL: &str = "write the text to learn as `completion`, or remove the key";
+const TOKENIZED: &str = "write the text instead; it is encoded with the model's tokenizer";
 const INSTRUCTION: &str =
     "write `instruction` and `input` as `prompt` and `output` as `completion`, or remove the keys";
 
-/// Keys that give a row a meaning that cannot be honoured, and what to do about each.
+/// Keys of a sample that would change its meaning and are not supported, each with a hint.
 const UNSUPPORTED: &[(&str, &str)] = &[
     ("chosen", PREFERENCE),
     ("rejected", PREFERENCE),
@@ -54,7 +53,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("output", INSTRUCTION),
 ];
 
-/// Keys of a message that give it a meaning that cannot be honoured. All others go to the template.
+/// Keys of a message that would change its meaning and are not supported. All others are passed to the template.
 const UNSUPPORTED_IN_MESSAGE: &[(&str, &str)] = &[
     ("function_call", FUNCTIONS),
     ("functions", FUNCTIONS),
@@ -72,10 +71,10 @@ const UNSUPPORTED_IN_MESSAGE: &[(&str, &str)] = &[
     ("train_detail", WEIGHT),
 ];
 
-/// Keys that only a chat template can make use of.
+/// Keys that only a chat template can use.
 const FOR_TEMPLATE: [&str; 4] = ["tools", "documents", "chat_template_kwargs", "system"];
 
-/// Variables that the template is given anyway, and other parameters of `apply_chat_template`.
+/// Variables that the template receives in any case, and other parameters of `apply_chat_template`.
 const RESERVED_KWARGS: [&str; 10] = [
     "messages",
     "conversation",
@@ -89,49 +88,56 @@ const RESERVED_KWARGS: [&str; 10] = [
     "sanitize_control_tokens",
 ];
 
-/// Reads a row. Keys whose value is null count as absent.
-pub(super) fn parse(value: Value) -> Result<Record, Invalid> {
-    let Value::Object(row) = value else {
+/// Reads a sample. Keys whose value is null count as absent.
+///
+/// # Errors
+/// If the value is not an object in one of the forms of [`SampleContent`], or has a key that is not supported. The
+/// error has no location.
+pub(super) fn parse(value: Value) -> Result<ParsedSample, Diagnostic> {
+    let Value::Object(object) = value else {
         return Err(format!("expected a JSON object, found {}", kind_of(&value)).into());
     };
-    let has = |key: &str| row.get(key).is_some_and(|value| !value.is_null());
+    let has = |key: &str| object.get(key).is_some_and(|value| !value.is_null());
     let has_pair = has("prompt") || has("completion");
     let kinds = [has("messages"), has("conversations"), has_pair, has("text")];
     match kinds.into_iter().filter(|&is_kind| is_kind).count() {
-        0 => return Err(unknown_kind(&row)),
+        0 => return Err(unknown_kind(&object)),
         1 => {}
         _ => {
             let kinds = list(KINDS.into_iter().filter(|key| has(key)));
-            return Err(format!("expected one kind of row, found the keys of several: {kinds}").into());
+            let expected =
+                "expected one of `messages`, `conversations`, `prompt` with `completion`, and `text`";
+            return Err(format!("{expected}, found: {kinds}").into());
         }
     }
-    let mut row: Object = row.into_iter().filter(|(_, value)| !value.is_null()).collect();
-    refuse_unsupported(&row, UNSUPPORTED)?;
-    let kind = if has_pair {
-        prompt_and_completion(&mut row)?
-    } else if let Some(text) = row.shift_remove("text") {
-        refuse_for_template(&row, "a `text`")?;
-        RowKind::Text(string(text, "text")?)
+    let mut object: JsonObject = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    refuse_unsupported(&object, UNSUPPORTED)?;
+    let content = if has_pair {
+        prompt_and_completion(&mut object)?
+    } else if let Some(text) = object.shift_remove("text") {
+        refuse_for_template(&object, "a `text`")?;
+        SampleContent::Text(string(text, "text")?)
     } else {
-        let key = if row.contains_key("messages") { "messages" } else { "conversations" };
-        let messages = messages(row.shift_remove(key).unwrap_or_default(), key)?;
-        RowKind::Messages(conversation(messages, &mut row)?)
+        let key = if object.contains_key("messages") { "messages" } else { "conversations" };
+        let messages = messages(object.shift_remove(key).unwrap_or_default(), key)?;
+        SampleContent::Messages(conversation(messages, &mut object)?)
     };
-    Ok(Record { kind, ignored: row.into_iter().map(|(key, _)| key).collect() })
+    Ok(ParsedSample { content, ignored: object.into_iter().map(|(key, _)| key).collect() })
 }
 
-fn unknown_kind(row: &Object) -> Invalid {
-    let keys: Vec<&str> = row.keys().map(String::as_str).collect();
+fn unknown_kind(object: &JsonObject) -> Diagnostic {
+    let keys: Vec<&str> = object.keys().map(String::as_str).collect();
     let found = match keys.as_slice() {
         [] => "no keys".to_owned(),
-        keys if row.values().all(Value::is_null) => {
+        keys if object.values().all(Value::is_null) => {
             format!("no value but null in {}", list(keys.iter().copied()))
         }
         keys => format!("the keys: {}", list(keys.iter().copied())),
     };
     let has = |key: &str| keys.contains(&key);
-    let wrapper =
-        row.iter().find(|(_, value)| value.as_array().is_some_and(|rows| rows.iter().any(Value::is_object)));
+    let wrapper = object
+        .iter()
+        .find(|(_, value)| value.as_array().is_some_and(|items| items.iter().any(Value::is_object)));
     let unsupported = UNSUPPORTED.iter().find(|(key, _)| has(key));
     let hint = if let Some(&(_, hint)) = unsupported {
         Some(hint.to_owned())
@@ -140,31 +146,31 @@ fn unknown_kind(row: &Object) -> Invalid {
     } else if let Some(meant) = keys.iter().find_map(|key| nearest(key, KINDS)) {
         Some(format!("did you mean `{meant}`?"))
     } else if let Some((key, _)) = wrapper {
-        Some(format!("if the rows are the elements of `{key}`, give that array alone"))
+        Some(format!("if the samples are the elements of `{key}`, write only that array"))
     } else {
         None
     };
     let message = format!("expected `messages`, `prompt` and `completion`, or `text`, found {found}");
-    Invalid { message, hint }
+    Diagnostic { hint, ..message.into() }
 }
 
-fn refuse_unsupported(object: &Object, unsupported: &[(&str, &str)]) -> Result<(), Invalid> {
+fn refuse_unsupported(object: &JsonObject, unsupported: &[(&str, &str)]) -> Result<(), Diagnostic> {
     let found: Vec<_> = unsupported.iter().filter(|(key, _)| object.contains_key(*key)).collect();
     let Some((_, hint)) = found.first() else { return Ok(()) };
     let keys = if found.len() == 1 { "key" } else { "keys" };
     let message = format!("unsupported {keys}: {}", list(found.iter().map(|(key, _)| *key)));
-    Err(Invalid { message, hint: Some((*hint).to_owned()) })
+    Err(Diagnostic::from(message).with_hint(*hint))
 }
 
-/// Refuses what only a template could write, beside text that goes through none.
-fn refuse_for_template(row: &Object, kind: &str) -> Result<(), Invalid> {
-    let keys = list(FOR_TEMPLATE.into_iter().filter(|&key| row.contains_key(key)));
+/// Rejects keys for a chat template beside text that is not rendered by one.
+fn refuse_for_template(object: &JsonObject, kind: &str) -> Result<(), Diagnostic> {
+    let keys = list(FOR_TEMPLATE.into_iter().filter(|&key| object.contains_key(key)));
     if keys.is_empty() {
         return Ok(());
     }
-    let message = format!("{keys} beside {kind}, which goes through no chat template");
-    let hint = "use `messages`, or write it into the text itself and remove the key";
-    Err(Invalid { message, hint: Some(hint.to_owned()) })
+    let message = format!("{keys} beside {kind}, which is not rendered by a chat template");
+    let hint = "use `messages`, or write the content into the text and remove the key";
+    Err(Diagnostic::from(message).with_hint(hint))
 }
 
 /// A prompt or a completion.
@@ -173,8 +179,8 @@ enum Part {
     Messages(Vec<Message>),
 }
 
-fn part(row: &mut Object, key: &str, keys: &str) -> Result<Part, Invalid> {
-    match row.shift_remove(key) {
+fn part(object: &mut JsonObject, key: &str, keys: &str) -> Result<Part, Diagnostic> {
+    match object.shift_remove(key) {
         Some(Value::String(text)) => Ok(Part::Text(text)),
         Some(value @ Value::Array(_)) => messages(value, key).map(Part::Messages),
         Some(other) => Err(format!("expected `{key}` to be a string, found {}", kind_of(&other)).into()),
@@ -182,72 +188,72 @@ fn part(row: &mut Object, key: &str, keys: &str) -> Result<Part, Invalid> {
     }
 }
 
-fn prompt_and_completion(row: &mut Object) -> Result<RowKind, Invalid> {
-    let keys = list(row.keys().map(String::as_str));
-    match (part(row, "prompt", &keys)?, part(row, "completion", &keys)?) {
+fn prompt_and_completion(object: &mut JsonObject) -> Result<SampleContent, Diagnostic> {
+    let keys = list(object.keys().map(String::as_str));
+    match (part(object, "prompt", &keys)?, part(object, "completion", &keys)?) {
         (Part::Text(prompt), Part::Text(completion)) => {
-            refuse_for_template(row, "a `prompt` and `completion` of text")?;
-            Ok(RowKind::Completion { prompt, completion })
+            refuse_for_template(object, "a `prompt` and `completion` of text")?;
+            Ok(SampleContent::Completion { prompt, completion })
         }
         (Part::Messages(prompt), Part::Messages(_)) if prompt.last().is_some_and(Message::is_learned) => {
-            let message = "expected `prompt` to end before an assistant message, found one at its end";
+            let message = "expected the last message of `prompt` not to be an assistant message";
             Err(message.to_owned().into())
         }
         (Part::Messages(prompt), Part::Messages(completion)) => {
             let given = prompt.into_iter().map(Message::not_learned);
-            Ok(RowKind::Messages(conversation(given.chain(completion).collect(), row)?))
+            Ok(SampleContent::Messages(conversation(given.chain(completion).collect(), object)?))
         }
         _ => {
             let message = "expected `prompt` and `completion` to be both strings or both arrays of messages";
-            Err(format!("{message}, found one of each").into())
+            Err(format!("{message}, found a string and an array").into())
         }
     }
 }
 
-fn conversation(mut messages: Vec<Message>, row: &mut Object) -> Result<Conversation, Invalid> {
-    if let Some(system) = row.shift_remove("system") {
+fn conversation(mut messages: Vec<Message>, object: &mut JsonObject) -> Result<Conversation, Diagnostic> {
+    if let Some(system) = object.shift_remove("system") {
         let system = string(system, "system")?;
         if messages.first().is_some_and(|first| first.role() == Role::System.name()) {
             let message = "`system` beside `messages` that begin with a system message";
             let hint = "keep one of the two";
-            return Err(Invalid { message: message.to_owned(), hint: Some(hint.to_owned()) });
+            return Err(Diagnostic::from(message).with_hint(hint));
         }
         if !system.is_empty() {
             messages.insert(0, Message::new(Role::System, system));
         }
     }
     let inputs = TemplateInputs {
-        tools: row.shift_remove("tools").map(tools).transpose()?,
-        documents: row.shift_remove("documents").map(|found| objects(found, "documents")).transpose()?,
-        kwargs: row.shift_remove("chat_template_kwargs").map(kwargs).transpose()?.unwrap_or_default(),
+        tools: object.shift_remove("tools").map(tools).transpose()?,
+        documents: object.shift_remove("documents").map(|found| objects(found, "documents")).transpose()?,
+        kwargs: object.shift_remove("chat_template_kwargs").map(kwargs).transpose()?.unwrap_or_default(),
     };
     let assistant = |message: &&Message| message.role() == Role::Assistant.name();
     match messages.iter().position(Message::is_learned) {
         Some(_) if messages.first().as_ref().is_some_and(assistant) => {
-            Err("expected a message before the first of the assistant, found none".to_owned().into())
+            Err("expected a message before the first assistant message, found none".to_owned().into())
         }
         Some(_) => Ok(Conversation { messages, inputs }),
         None if messages.is_empty() => Err("expected at least one message, found none".to_owned().into()),
         None if messages.iter().any(|message| assistant(&message)) => {
-            Err("expected a message of the assistant to learn, found none".to_owned().into())
+            Err("expected an assistant message with `weight` other than 0, found none".to_owned().into())
         }
-        None => Err("expected a message of the assistant, found none".to_owned().into()),
+        None => Err("expected an assistant message, found none".to_owned().into()),
     }
 }
 
-/// A list of JSON schemas, or the text of one, as TRL accepts it.
-fn tools(value: Value) -> Result<Value, Invalid> {
+/// Reads a list of JSON schemas, or a string with such a list, which TRL accepts as well.
+fn tools(value: Value) -> Result<Value, Diagnostic> {
     match value {
         Value::String(text) => match serde_json::from_str(&text) {
             Ok(Value::Null) => Ok(Value::Array(vec![])),
             Ok(value) => objects(value, "tools"),
-            Err(error) => Err(format!("expected the text of `tools` to be JSON, found: {error}").into()),
+            Err(error) => Err(format!("expected JSON in the string `tools`: {error}").into()),
         },
         value => objects(value, "tools"),
     }
 }
 
-fn objects(value: Value, key: &str) -> Result<Value, Invalid> {
+fn objects(value: Value, key: &str) -> Result<Value, Diagnostic> {
     let found = match &value {
         Value::Array(items) => match items.iter().find(|item| !item.is_object()) {
             None => return Ok(value),
@@ -258,7 +264,7 @@ fn objects(value: Value, key: &str) -> Result<Value, Invalid> {
     Err(format!("expected `{key}` to be an array of JSON objects, found {found}").into())
 }
 
-fn kwargs(value: Value) -> Result<Object, Invalid> {
+fn kwargs(value: Value) -> Result<JsonObject, Diagnostic> {
     let Value::Object(kwargs) = value else {
         return Err(
             format!("expected `chat_template_kwargs` to be an object, found {}", kind_of(&value)).into()
@@ -268,26 +274,28 @@ fn kwargs(value: Value) -> Result<Object, Invalid> {
     if reserved.is_empty() {
         return Ok(kwargs);
     }
-    Err(format!("expected `chat_template_kwargs` to hold variables of the template, found: {reserved}")
-        .into())
+    Err(format!(
+        "expected only variables of the template in `chat_template_kwargs`, found reserved names: {reserved}"
+    )
+    .into())
 }
 
-fn messages(value: Value, key: &str) -> Result<Vec<Message>, Invalid> {
+fn messages(value: Value, key: &str) -> Result<Vec<Message>, Diagnostic> {
     let Value::Array(items) = value else {
         return Err(format!("expected `{key}` to be an array, found {}", kind_of(&value)).into());
     };
     let numbered = (1..).zip(items);
     let message = |(number, item)| {
-        let within = |invalid: Invalid| Invalid {
-            message: format!("message {number}: {}", invalid.message),
-            ..invalid
+        let within = |diagnostic: Diagnostic| Diagnostic {
+            message: format!("message {number}: {}", diagnostic.message),
+            ..diagnostic
         };
         message(item).map_err(within)
     };
     numbered.map(message).collect()
 }
 
-fn message(value: Value) -> Result<Message, Invalid> {
+fn message(value: Value) -> Result<Message, Diagnostic> {
     let Value::Object(mut fields) = value else {
         return Err(format!("expected a JSON object, found {}", kind_of(&value)).into());
     };
@@ -322,16 +330,17 @@ fn message(value: Value) -> Result<Message, Invalid> {
     }
     let message = Message::from_fields(fields);
     match learned {
-        Some(true) if !message.is_learned() => {
-            Err(format!("expected only messages of the assistant to be learned, found one of: {role}").into())
-        }
+        Some(true) if !message.is_learned() => Err(format!(
+            "expected `weight` 1 only in assistant messages, found it in a message of role {role}"
+        )
+        .into()),
         Some(false) => Ok(message.not_learned()),
         _ => Ok(message),
     }
 }
 
-/// `weight` as OpenAI's format has it, `train` as others have it: all or nothing.
-fn is_learned(key: &str, value: &Value) -> Result<bool, Invalid> {
+/// Reads `weight`, of OpenAI's format, or `train`, of other formats: 0 or 1, false or true.
+fn is_learned(key: &str, value: &Value) -> Result<bool, Diagnostic> {
     match (value.as_bool(), value.as_f64()) {
         (Some(learned), _) => Ok(learned),
         (None, Some(0.0)) => Ok(false),
@@ -340,8 +349,8 @@ fn is_learned(key: &str, value: &Value) -> Result<bool, Invalid> {
     }
 }
 
-/// `from` and `value`, as ShareGPT has them, become `role` and `content`.
-fn rename_sharegpt(fields: &mut Object) -> Result<(), Invalid> {
+/// Renames the keys `from` and `value` of the ShareGPT format to `role` and `content`.
+fn rename_sharegpt(fields: &mut JsonObject) -> Result<(), Diagnostic> {
     let from = string(fields.get("from").cloned().unwrap_or_default(), "from")?;
     let role = match from.as_str() {
         "human" | "user" => "user",
@@ -350,7 +359,7 @@ fn rename_sharegpt(fields: &mut Object) -> Result<(), Invalid> {
         "tool" | "observation" | "function_response" => "tool",
         _ => {
             let message = format!("expected `from` to be human, gpt, system or tool, found: {from}");
-            return Err(Invalid { message, hint: Some(FUNCTIONS.to_owned()) });
+            return Err(Diagnostic::from(message).with_hint(FUNCTIONS));
         }
     };
     let others = std::mem::take(fields).into_iter().map(|(key, value)| match key.as_str() {
@@ -362,33 +371,31 @@ fn rename_sharegpt(fields: &mut Object) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn unknown_role(role: &str) -> Invalid {
+fn unknown_role(role: &str) -> Diagnostic {
     let hint = match role {
-        "human" => Some("user"),
-        "gpt" | "bot" | "model" | "ai" | "chatbot" => Some("assistant"),
-        _ => nearest(role, Message::KNOWN_ROLES),
+        "human" => "did you mean `user`?".to_owned(),
+        "gpt" | "bot" | "model" | "ai" | "chatbot" => "did you mean `assistant`?".to_owned(),
+        _ => did_you_mean(role, Message::KNOWN_ROLES, "known roles"),
     };
-    Invalid {
-        message: format!("expected the role system, user, assistant or tool, found: {role}"),
-        hint: hint.map(|name| format!("did you mean `{name}`?")),
-    }
+    let message = format!("expected the role system, user, assistant or tool, found: {role}");
+    Diagnostic::from(message).with_hint(hint)
 }
 
-fn check_part(part: &Value) -> Result<(), Invalid> {
+fn check_part(part: &Value) -> Result<(), Diagnostic> {
     match part.get("type").and_then(Value::as_str) {
         Some(kind) if ["image", "video", "audio"].iter().any(|medium| kind.contains(medium)) => {
-            let message = format!("expected parts of text in `content`, found: {kind}");
-            Err(Invalid { message, hint: Some(MEDIA.to_owned()) })
+            let message = format!("expected only text parts in `content`, found: {kind}");
+            Err(Diagnostic::from(message).with_hint(MEDIA))
         }
         _ => Ok(()),
     }
 }
 
-fn missing(key: &str, object: &Object) -> Invalid {
+fn missing(key: &str, object: &JsonObject) -> Diagnostic {
     format!("expected `{key}`, found {}", list(object.keys().map(String::as_str))).into()
 }
 
-fn string(value: Value, key: &str) -> Result<String, Invalid> {
+fn string(value: Value, key: &str) -> Result<String, Diagnostic> {
     match value {
         Value::String(text) => Ok(text),
         other => Err(format!("expected `{key}` to be a string, found {}", kind_of(&other)).into()),
@@ -406,7 +413,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The keys, of which there may be as many as the row is long.
+/// Lists the first keys; an object may have any number of them.
 fn list<'a>(keys: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;
     let mut names: Vec<String> = keys.take(SHOWN + 1).map(|key| format!("`{key}`")).collect();
@@ -423,19 +430,20 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_refused(row: Value, expect: &str) {
-        assert_eq!(parse(row).err().map(|invalid| invalid.message).as_deref(), Some(expect));
+    fn check_refused(object: Value, expect: &str) {
+        assert_eq!(parse(object).err().map(|diagnostic| diagnostic.message).as_deref(), Some(expect));
     }
 
-    fn conversation_of(row: Value) -> (Conversation, Vec<String>) {
-        let Ok(Record { kind: RowKind::Messages(conversation), ignored }) = parse(row) else {
+    fn conversation_of(object: Value) -> (Conversation, Vec<String>) {
+        let Ok(ParsedSample { content: SampleContent::Messages(conversation), ignored }) = parse(object)
+        else {
             panic!("a conversation")
         };
         (conversation, ignored)
     }
 
     #[test]
-    fn keys_for_the_template_are_kept_and_harmless_ones_named() {
+    fn keys_for_the_template_are_kept_and_ignored_ones_named() {
         let messages = json!([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]);
         let tools = json!([{"type": "function"}]);
         let (found, ignored) = conversation_of(json!({
@@ -453,8 +461,9 @@ mod tests {
 
     #[test]
     fn weights_and_prompts_say_what_is_learned() {
-        let learned =
-            |row| -> Vec<bool> { conversation_of(row).0.messages.iter().map(Message::is_learned).collect() };
+        let learned = |object| -> Vec<bool> {
+            conversation_of(object).0.messages.iter().map(Message::is_learned).collect()
+        };
         let user = json!({"role": "user", "content": "q"});
         let (answer, skipped) = (
             json!({"role": "assistant", "content": "a"}),
@@ -470,11 +479,11 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_honoured_are_named() {
+    fn unsupported_keys_are_named() {
         check_refused(json!({"text": "a", "label": 1, "chosen": "b"}), "unsupported keys: `chosen`, `label`");
         check_refused(
             json!({"text": "a", "tools": []}),
-            "`tools` beside a `text`, which goes through no chat template",
+            "`tools` beside a `text`, which is not rendered by a chat template",
         );
         check_refused(
             json!({"messages": [{"role": "assistant", "content": "a", "function_call": {}}]}),
@@ -482,7 +491,7 @@ mod tests {
         );
         check_refused(
             json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
-            "message 1: expected parts of text in `content`, found: image_url",
+            "message 1: expected only text parts in `content`, found: image_url",
         );
     }
 }
