@@ -406,7 +406,7 @@ fn what_has_no_rule_is_named() {
         "primal: `while.1`: cannot differentiate while: loops are differentiated by whoever writes them",
         |i| {
             let goes_on = scalar_computation(i.b, "goes_on", |x| {
-                x.compare(hloom::hlo::Comparison::Lt, x.builder().scalar(DType::F64, 9.0))
+                x.compare(hloom::hlo::ComparisonDirection::Lt, x.builder().scalar(DType::F64, 9.0))
             });
             let body = scalar_computation(i.b, "body", |x| x * 2.0).unwrap();
             i.b.while_loop(goes_on.unwrap(), body, i.any(&[]))

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, env, ffi::OsString};
 use hloom::{
     base::{ArrayShape, DType, Dim, Literal, MemorySpace, Shape},
     hlo::{
-        Comparison, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto, verify,
+        ComparisonDirection, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto,
+        verify,
     },
     model::Param,
     pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
@@ -93,7 +94,7 @@ impl Layers {
                 .unwrap()
         };
         let (forwards, backwards) =
-            (condition(Comparison::Lt, self.layers as f64), condition(Comparison::Ge, 0.0));
+            (condition(ComparisonDirection::Lt, self.layers as f64), condition(ComparisonDirection::Ge, 0.0));
         let product = |x: Value<'_>, contracted: usize| DotDims {
             lhs_contracting: vec![x.dims().len() - 1],
             rhs_contracting: vec![contracted],

@@ -2,9 +2,10 @@
 //! dimensions, places in source files and the problems found there.
 
 mod diagnostic;
+mod diagnostic_group;
 mod dim;
 mod dtype;
-mod group;
+
 mod hex;
 mod lines;
 mod literal;

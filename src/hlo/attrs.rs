@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use super::{CompId, Form};
+use super::{AttrsKind, CompId};
 use crate::base::Literal;
 
 /// What an instruction carries besides its operands, grouped by layout rather than by opcode.
@@ -17,7 +17,7 @@ pub enum Attrs {
     /// `dimensions` of `broadcast`, `transpose`, `reverse` and `concatenate`.
     Dims(Vec<usize>),
     /// The relation tested by `compare`.
-    Compare(Comparison),
+    Compare(ComparisonDirection),
     /// The dimensions of `dot`.
     Dot(DotDims),
     /// One range per operand dimension.
@@ -59,25 +59,25 @@ pub enum Attrs {
 
 impl Attrs {
     /// The layout of this payload.
-    pub fn form(&self) -> Form {
+    pub fn attrs_kind(&self) -> AttrsKind {
         match self {
-            Self::Plain => Form::Plain,
-            Self::Parameter(_) => Form::Parameter,
-            Self::Constant(_) => Form::Constant,
-            Self::Iota(_) => Form::Iota,
-            Self::Dims(_) => Form::Dims,
-            Self::Compare(_) => Form::Compare,
-            Self::Dot(_) => Form::Dot,
-            Self::Slice(_) => Form::Slice,
-            Self::DynamicSlice(_) => Form::DynamicSlice,
-            Self::Pad(_) => Form::Pad,
-            Self::Reduce { .. } => Form::Reduce,
-            Self::Gather(_) => Form::Gather,
-            Self::Scatter { .. } => Form::Scatter,
-            Self::Call(_) => Form::Call,
-            Self::While { .. } => Form::While,
-            Self::TupleIndex(_) => Form::TupleIndex,
-            Self::CustomCall(_) => Form::CustomCall,
+            Self::Plain => AttrsKind::Plain,
+            Self::Parameter(_) => AttrsKind::Parameter,
+            Self::Constant(_) => AttrsKind::Constant,
+            Self::Iota(_) => AttrsKind::Iota,
+            Self::Dims(_) => AttrsKind::Dims,
+            Self::Compare(_) => AttrsKind::Compare,
+            Self::Dot(_) => AttrsKind::Dot,
+            Self::Slice(_) => AttrsKind::Slice,
+            Self::DynamicSlice(_) => AttrsKind::DynamicSlice,
+            Self::Pad(_) => AttrsKind::Pad,
+            Self::Reduce { .. } => AttrsKind::Reduce,
+            Self::Gather(_) => AttrsKind::Gather,
+            Self::Scatter { .. } => AttrsKind::Scatter,
+            Self::Call(_) => AttrsKind::Call,
+            Self::While { .. } => AttrsKind::While,
+            Self::TupleIndex(_) => AttrsKind::TupleIndex,
+            Self::CustomCall(_) => AttrsKind::CustomCall,
         }
     }
 
@@ -134,7 +134,7 @@ impl Attrs {
 
 /// The relation tested by `compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Comparison {
+pub enum ComparisonDirection {
     /// Equal.
     Eq,
     /// Not equal.
@@ -149,9 +149,9 @@ pub enum Comparison {
     Lt,
 }
 
-impl Comparison {
+impl ComparisonDirection {
     /// Every relation.
-    pub const ALL: &[Comparison] = &[Self::Eq, Self::Ne, Self::Ge, Self::Gt, Self::Le, Self::Lt];
+    pub const ALL: &[ComparisonDirection] = &[Self::Eq, Self::Ne, Self::Ge, Self::Gt, Self::Le, Self::Lt];
 
     /// The spelling of HLO text and proto.
     pub const fn name(self) -> &'static str {
@@ -166,13 +166,13 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for ComparisonDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Comparison {
+impl FromStr for ComparisonDirection {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
-    text::Located,
+    text::LocatedModule,
 };
 use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, LogicalSharding, Shape};
 
@@ -101,7 +101,7 @@ impl ModuleBuilder {
     }
 
     /// Adds every computation that was read from `file` and returns where its entry now stands.
-    pub fn import(&self, located: &Located, file: &str) -> CompId {
+    pub fn import(&self, located: &LocatedModule, file: &str) -> CompId {
         let module = &located.module;
         let mut renamed: Vec<CompId> = Vec::with_capacity(module.computations.len());
         for (index, computation) in module.computations.iter().enumerate() {

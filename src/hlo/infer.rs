@@ -1,7 +1,7 @@
 //! Result shapes. One function serves the builder, the parser and the verifier, so that they cannot disagree.
 //! The rules are those of XLA's operation semantics and `shape_inference.cc`.
 
-use super::{Attrs, Class, CompId, Computation, DotDims, GatherDims, Opcode, PadDim, ScatterDims};
+use super::{Attrs, CompId, Computation, DotDims, GatherDims, Opcode, PadDim, ScatterDims, ShapeRule};
 use crate::base::{ArrayShape, DType, Shape};
 
 /// The largest stride, and padding at an edge: XLA adds several of them in 64 bits and aborts where that overflows.
@@ -24,22 +24,26 @@ pub fn infer(
     declared: Option<&Shape>,
     computations: &[Computation],
 ) -> Result<Shape, String> {
-    if attrs.form() != opcode.form() {
-        return Err(format!("expected attributes of the form {:?}, found {:?}", opcode.form(), attrs.form()));
+    if attrs.attrs_kind() != opcode.attrs_kind() {
+        return Err(format!(
+            "expected attributes of the form {:?}, found {:?}",
+            opcode.attrs_kind(),
+            attrs.attrs_kind()
+        ));
     }
     if let Some(arity) = opcode.arity()
         && arity != operands.len()
     {
         return Err(format!("expected {arity} operands, found {}", operands.len()));
     }
-    match opcode.class() {
-        Class::UnaryFloat => unary(operands, "a floating-point type", DType::is_float),
-        Class::UnaryNumeric => unary(operands, "a numeric type", |t| t != DType::Pred),
-        Class::UnaryLogical => unary(operands, "an integer or boolean type", |t| !t.is_float()),
-        Class::BinaryAny => binary(operands, "any type", |_| true),
-        Class::BinaryNumeric => binary(operands, "a numeric type", |t| t != DType::Pred),
-        Class::BinaryLogical => binary(operands, "an integer or boolean type", |t| !t.is_float()),
-        Class::Own => own(opcode, operands, attrs, declared, computations),
+    match opcode.shape_rule() {
+        ShapeRule::UnaryFloat => unary(operands, "a floating-point type", DType::is_float),
+        ShapeRule::UnaryNumeric => unary(operands, "a numeric type", |t| t != DType::Pred),
+        ShapeRule::UnaryLogical => unary(operands, "an integer or boolean type", |t| !t.is_float()),
+        ShapeRule::BinaryAny => binary(operands, "any type", |_| true),
+        ShapeRule::BinaryNumeric => binary(operands, "a numeric type", |t| t != DType::Pred),
+        ShapeRule::BinaryLogical => binary(operands, "an integer or boolean type", |t| !t.is_float()),
+        ShapeRule::Own => own(opcode, operands, attrs, declared, computations),
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{Builder, Comparison, Value, ValueTree};
+use super::{Builder, ComparisonDirection, Value, ValueTree};
 use crate::base::{DType, Diagnostic, Diagnostics, Location};
 
 /// One iteration of a loop, as its body sees it.
@@ -47,7 +47,7 @@ impl<'b> Builder<'b> {
         let shape = state.shape();
         let condition = module.define(&format!("{name}.condition"), |b| {
             let index = b.parameter("state", shape.clone()).get(0);
-            index.compare(Comparison::Lt, b.scalar(DType::S32, trip_count as f64))
+            index.compare(ComparisonDirection::Lt, b.scalar(DType::S32, trip_count as f64))
         })?;
         let body = module.try_define(&format!("{name}.body"), |b| {
             let values = b.parameter("state", shape.clone()).elements();

@@ -27,7 +27,7 @@ mod value;
 mod verify;
 
 pub use attrs::{
-    Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
+    Attrs, ComparisonDirection, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };
 pub use builder::{Builder, ModuleBuilder};
 pub use infer::infer;
@@ -35,8 +35,8 @@ pub use infer::infer;
 pub(crate) use limits::{MAX_CALL_DEPTH, tests::nested_calls};
 pub use loops::Iteration;
 pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
-pub use opcode::{Class, Form, Opcode};
-pub use sharding::{Devices, Sharding, Tiling};
+pub use opcode::{AttrsKind, Opcode, ShapeRule};
+pub use sharding::{Sharding, TileAssignment, Tiling};
 pub use tree::ValueTree;
 pub(crate) use tree::value_tree;
 pub use value::Value;

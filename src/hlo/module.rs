@@ -53,7 +53,7 @@ pub struct Instr {
     pub shape: Shape,
     /// Earlier instructions of the same computation.
     pub operands: Vec<InstrId>,
-    /// The payload that [`Opcode::form`] asks for.
+    /// The payload that [`Opcode::attrs_kind`] asks for.
     pub attrs: Attrs,
     /// Where its value shall lie; partitioners choose where nothing is said.
     pub sharding: Option<Sharding>,

@@ -16,8 +16,8 @@ macro_rules! opcodes {
             }
 
             /// Which attribute payload the instruction carries.
-            pub const fn form(self) -> Form {
-                match self { $( Self::$variant => Form::$form, )* }
+            pub const fn attrs_kind(self) -> AttrsKind {
+                match self { $( Self::$variant => AttrsKind::$form, )* }
             }
 
             /// The number of operands, or `None` for a variadic opcode.
@@ -26,8 +26,8 @@ macro_rules! opcodes {
             }
 
             /// How the shape of the result follows from the operands.
-            pub const fn class(self) -> Class {
-                match self { $( Self::$variant => Class::$class, )* }
+            pub const fn shape_rule(self) -> ShapeRule {
+                match self { $( Self::$variant => ShapeRule::$class, )* }
             }
         }
     };
@@ -35,7 +35,7 @@ macro_rules! opcodes {
 
 /// The layout of an instruction's attributes; one variant of [`Attrs`](super::Attrs) each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum AttrsKind {
     /// None.
     Plain,
     /// `parameter(0)`.
@@ -74,7 +74,7 @@ pub enum Form {
 
 /// How the shape of a result follows from the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ShapeRule {
     /// One floating-point operand; the result has its shape.
     UnaryFloat,
     /// One operand of any numeric type; the result has its shape.

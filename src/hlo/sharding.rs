@@ -22,12 +22,12 @@ pub enum Sharding {
 pub struct Tiling {
     tiles: Vec<usize>,
     replicas: usize,
-    devices: Devices,
+    devices: TileAssignment,
 }
 
 /// The devices of a grid, its last dimension fastest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Devices {
+pub enum TileAssignment {
     /// The numbers from zero, shaped to `reshape` and transposed by `perm`; XLA's `IotaTileAssignment`.
     Iota {
         /// Sizes of the grid before the transposition.
@@ -49,11 +49,11 @@ impl Sharding {
     /// # Errors
     /// A size of zero, more than 2^20 devices, a permutation that is none, devices that stand twice, and a number of
     /// devices that is not that of the grid.
-    pub fn tiled(tiles: Vec<usize>, replicas: usize, mut devices: Devices) -> Result<Self, String> {
+    pub fn tiled(tiles: Vec<usize>, replicas: usize, mut devices: TileAssignment) -> Result<Self, String> {
         let n_tiles = product(&tiles)?;
         let grid = product(&[n_tiles, replicas])?;
         // Replicas are alike; XLA lists them in order.
-        if let Devices::Listed(list) = &mut devices {
+        if let TileAssignment::Listed(list) = &mut devices {
             list.chunks_mut(replicas).for_each(<[usize]>::sort_unstable);
         }
         let devices = devices.canonical()?;
@@ -64,7 +64,7 @@ impl Sharding {
         Ok(if n_tiles == 1 { Self::Replicated } else { Self::Tiled(Tiling { tiles, replicas, devices }) })
     }
 
-    /// Splits dimension `i` over the mesh axes `dims[i]`, major to minor; the other axes replicate. Devices count
+    /// Splits dimension `i` over the mesh axes `dims[i]`, major to minor; the other axes replicate. TileAssignment count
     /// through the mesh with its last axis fastest.
     ///
     /// # Panics
@@ -75,7 +75,8 @@ impl Sharding {
         let split: Vec<usize> = dims.concat();
         let unused: Vec<usize> = (0..mesh_sizes.len()).filter(|axis| !split.contains(axis)).collect();
         let tiles = dims.iter().map(|axes| size(axes)).collect();
-        let devices = Devices::Iota { reshape: mesh_sizes.to_vec(), perm: [split, unused.clone()].concat() };
+        let devices =
+            TileAssignment::Iota { reshape: mesh_sizes.to_vec(), perm: [split, unused.clone()].concat() };
         Self::tiled(tiles, size(&unused), devices)
             .unwrap_or_else(|message| panic!("dims {dims:?} on a mesh of {mesh_sizes:?}: {message}"))
     }
@@ -161,7 +162,7 @@ impl Tiling {
 
     /// The devices of the grid `[tiles..., replicas]`: listed only if no iota gives them, which then has the fewest
     /// dimensions.
-    pub fn devices(&self) -> &Devices {
+    pub fn devices(&self) -> &TileAssignment {
         &self.devices
     }
 
@@ -179,7 +180,7 @@ struct Digit {
     stride: usize,
 }
 
-impl Devices {
+impl TileAssignment {
     /// The same devices, as the iota of fewest dimensions if there is one.
     fn canonical(self) -> Result<Self, String> {
         match self {
@@ -262,7 +263,7 @@ fn merged(digits: &[Digit]) -> Vec<Digit> {
 }
 
 /// The iota that gives this list of the numbers from zero, if there is one.
-fn covering(list: &[usize]) -> Option<Devices> {
+fn covering(list: &[usize]) -> Option<TileAssignment> {
     let mut digits = Vec::new();
     let mut block = 1;
     while block < list.len() {
@@ -272,7 +273,7 @@ fn covering(list: &[usize]) -> Option<Devices> {
         digits.insert(0, Digit { size, stride });
         block *= size;
     }
-    let found = Devices::from_digits(&merged(&digits));
+    let found = TileAssignment::from_digits(&merged(&digits));
     let is_list = || list.iter().enumerate().all(|(at, &device)| found.position(device) == Some(at));
     (found.count() == list.len() && is_list()).then_some(found)
 }
@@ -299,13 +300,13 @@ impl fmt::Display for Sharding {
             Self::Tiled(tiling) => {
                 write!(f, "{{devices=[{}]", list(&tiling.grid()))?;
                 match &tiling.devices {
-                    Devices::Iota { reshape, perm } => {
+                    TileAssignment::Iota { reshape, perm } => {
                         write!(f, "<=[{}]", list(reshape))?;
                         if perm.len() > 1 {
                             write!(f, "T({})", list(perm))?;
                         }
                     }
-                    Devices::Listed(devices) => f.write_str(&list(devices))?,
+                    TileAssignment::Listed(devices) => f.write_str(&list(devices))?,
                 }
                 f.write_str(if tiling.replicas > 1 { " last_tile_dim_replicate}" } else { "}" })
             }
@@ -352,7 +353,7 @@ mod tests {
     }
 
     fn listed(tiles: &[usize], devices: &[usize]) -> Result<String, String> {
-        let devices = Devices::Listed(devices.to_vec());
+        let devices = TileAssignment::Listed(devices.to_vec());
         Sharding::tiled(tiles.to_vec(), 1, devices).map(|sharding| sharding.to_string())
     }
 
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(listed(&[2, 2], &[0, 2, 1, 3]).unwrap(), "{devices=[2,2]<=[2,2]T(1,0)}");
         assert_eq!(listed(&[4], &[0, 1, 3, 2]).unwrap(), "{devices=[4]0,1,3,2}");
         assert_eq!(listed(&[2], &[5, 4]).unwrap(), "{devices=[2]5,4}");
-        let replicas = Sharding::tiled(vec![2], 2, Devices::Listed(vec![9, 0, 3, 1])).unwrap();
+        let replicas = Sharding::tiled(vec![2], 2, TileAssignment::Listed(vec![9, 0, 3, 1])).unwrap();
         assert_eq!(replicas.to_string(), "{devices=[2,2]0,9,1,3 last_tile_dim_replicate}");
     }
 
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(listed(&[2], &[1, 1]).unwrap_err(), "device 1 stands twice in a sharding");
         let message = "expected between 1 and 1048576 devices in a sharding, found the sizes [0, 2]";
         assert_eq!(listed(&[0, 2], &[]).unwrap_err(), message);
-        let iota = Devices::Iota { reshape: vec![2, 2], perm: vec![1, 1] };
+        let iota = TileAssignment::Iota { reshape: vec![2, 2], perm: vec![1, 1] };
         let message = "expected a permutation of 2 dimensions, found [1, 1]";
         assert_eq!(Sharding::tiled(vec![4], 1, iota).unwrap_err(), message);
     }
@@ -438,7 +439,7 @@ mod tests {
                     });
                     *count += usize::from(inside);
                 }
-                // Devices that differ only along unused axes hold the same.
+                // TileAssignment that differ only along unused axes hold the same.
                 let strides = |axis: usize| mesh[axis + 1..].iter().product::<usize>();
                 for axis in (0..mesh.len()).filter(|axis| !dims.concat().contains(axis)) {
                     let first = device - device / strides(axis) % mesh[axis] * strides(axis);
@@ -454,10 +455,10 @@ mod tests {
             let mut perm = vec![];
             (0..sizes.len()).for_each(|dim| perm.insert(draw.below(perm.len() + 1), dim));
             let count: usize = sizes.iter().product();
-            let iota = Devices::Iota { reshape: sizes, perm }.canonical().unwrap();
+            let iota = TileAssignment::Iota { reshape: sizes, perm }.canonical().unwrap();
             let mut list = vec![0; count];
             (0..count).for_each(|device| list[iota.position(device).unwrap()] = device);
-            prop_assert_eq!(Devices::Listed(list).canonical().unwrap(), iota);
+            prop_assert_eq!(TileAssignment::Listed(list).canonical().unwrap(), iota);
         }
     }
 }

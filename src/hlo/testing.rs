@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
-    Alias, Attrs, Class, CompId, Comparison, Computation, CustomCall, Devices, DotDims, GatherDims, Instr,
-    InstrId, Module, Opcode, PadDim, ScatterDims, Sharding, SideEffect, SliceDim, Verified, infer, verify,
+    Alias, Attrs, CompId, ComparisonDirection, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId,
+    Module, Opcode, PadDim, ScatterDims, ShapeRule, Sharding, SideEffect, SliceDim, TileAssignment, Verified,
+    infer, verify,
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
@@ -56,7 +57,7 @@ fn sharding(shape: &Shape, draw: &mut Draw) -> Sharding {
             (0..6).for_each(|device| devices.insert(draw.below(devices.len() + 1), device));
             let tiles = (0..array.rank()).map(|dim| if dim == 0 { 3 } else { 1 }).collect();
             let replicas = if array.rank() == 0 { 6 } else { 2 };
-            Sharding::tiled(tiles, replicas, Devices::Listed(devices)).unwrap()
+            Sharding::tiled(tiles, replicas, TileAssignment::Listed(devices)).unwrap()
         }
         _ => {
             let mut dims = vec![vec![]; array.rank()];
@@ -172,12 +173,12 @@ impl Grower {
     }
 
     fn grow(&mut self, opcode: Opcode, draw: &mut Draw) {
-        let accepts: fn(DType) -> bool = match opcode.class() {
-            Class::UnaryFloat => DType::is_float,
-            Class::UnaryNumeric | Class::BinaryNumeric => |t| t != DType::Pred,
-            Class::UnaryLogical | Class::BinaryLogical => |t| !t.is_float(),
-            Class::BinaryAny => |_| true,
-            Class::Own => return self.grow_own(opcode, draw),
+        let accepts: fn(DType) -> bool = match opcode.shape_rule() {
+            ShapeRule::UnaryFloat => DType::is_float,
+            ShapeRule::UnaryNumeric | ShapeRule::BinaryNumeric => |t| t != DType::Pred,
+            ShapeRule::UnaryLogical | ShapeRule::BinaryLogical => |t| !t.is_float(),
+            ShapeRule::BinaryAny => |_| true,
+            ShapeRule::Own => return self.grow_own(opcode, draw),
         };
         let shape = Shape::array(draw.dtype(accepts), draw.dims());
         let operands = (0..opcode.arity().unwrap_or(0)).map(|_| self.value(draw, shape.clone())).collect();
@@ -209,7 +210,7 @@ impl Grower {
                 (Some(other(to)), self.values(draw, [&shape]), Attrs::Plain)
             }
             Opcode::Compare => {
-                let comparison = Comparison::ALL[draw.below(Comparison::ALL.len())];
+                let comparison = ComparisonDirection::ALL[draw.below(ComparisonDirection::ALL.len())];
                 (None, self.values(draw, [&shape, &shape]), Attrs::Compare(comparison))
             }
             Opcode::Select => (None, self.values(draw, [&other(DType::Pred), &shape, &shape]), Attrs::Plain),
@@ -294,7 +295,7 @@ impl Grower {
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Call(callee))
             }
             Opcode::While => {
-                let less = Some((Opcode::Compare, Attrs::Compare(Comparison::Lt)));
+                let less = Some((Opcode::Compare, Attrs::Compare(ComparisonDirection::Lt)));
                 let condition = self.callee(std::slice::from_ref(&scalar), less);
                 let body = self.callee(std::slice::from_ref(&scalar), None);
                 (None, self.values(draw, [&scalar]), Attrs::While { condition, body })

@@ -1,7 +1,7 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
+    Attrs, Builder, ComparisonDirection, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
     SliceDim, memory,
 };
 use crate::base::{ArrayShape, DType, LogicalSharding, MemorySpace, Shape};
@@ -148,7 +148,7 @@ impl<'b> Value<'b> {
 
     /// Compares element by element, giving booleans.
     #[track_caller]
-    pub fn compare(self, comparison: Comparison, other: Self) -> Self {
+    pub fn compare(self, comparison: ComparisonDirection, other: Self) -> Self {
         self.builder.push(Opcode::Compare, &[self, other], Attrs::Compare(comparison), None)
     }
 

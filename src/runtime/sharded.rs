@@ -171,7 +171,7 @@ impl DeviceState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{base::DType, hlo::Devices};
+    use crate::{base::DType, hlo::TileAssignment};
 
     #[track_caller]
     fn check(sharding: Sharding, sizes: &[usize], devices: usize, expect: &str) {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_does_not_divide_leaves_the_last_devices_less() {
-        let iota = Devices::Iota { reshape: vec![4], perm: vec![0] };
+        let iota = TileAssignment::Iota { reshape: vec![4], perm: vec![0] };
         let sharding = Sharding::tiled(vec![4], 1, iota).unwrap();
         check(sharding, &[5], 4, "[0..2] on [0]; [2..4] on [1]; [4..5] on [2]; [5..5] on [3]");
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     base::{ArrayShape, DType, MemorySpace},
-    hlo::{Alias, Builder, Comparison, ModuleBuilder, Sharding, Value, verify},
+    hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, Sharding, Value, verify},
     mesh,
     model::{
         Param, llama,
@@ -177,7 +177,7 @@ impl StepBuilder<'_> {
         let b = x.builder();
         let dims = x.dims();
         let seq = b.iota(ArrayShape::new(DType::S32, dims.clone()), 1);
-        let here = seq.compare(Comparison::Eq, position.broadcast(&dims, &[0]));
+        let here = seq.compare(ComparisonDirection::Eq, position.broadcast(&dims, &[0]));
         here.select(x, b.full(x.array(), 0.0)).sum(&[1])
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::DType,
-    hlo::{Attrs, Builder, Comparison, Opcode, Value},
+    hlo::{Attrs, Builder, ComparisonDirection, Opcode, Value},
     model::AdapterId,
     optim::{Trained, Update, clip_factor, global_norm},
 };
@@ -26,7 +26,7 @@ impl StepBuilder<'_> {
         let values: Vec<Value<'b>> = gradients.values().copied().collect();
         let norm = global_norm(&values);
         let finite = b.push(Opcode::IsFinite, &[norm], Attrs::Plain, None);
-        let apply = num_label_tokens.compare(Comparison::Gt, b.scalar(DType::S32, 0.0)).and(finite);
+        let apply = num_label_tokens.compare(ComparisonDirection::Gt, b.scalar(DType::S32, 0.0)).and(finite);
         let updates = args[&Role::Updates];
         let next = updates + 1.0;
         let update = Update {

@@ -141,11 +141,11 @@ fn names() -> Vec<&'static str> {
 /// Where templates come from: the embedded ones, and those that replace them.
 #[derive(Clone, Debug, Default)]
 pub struct TemplateLibrary {
-    replaced: BTreeMap<String, Source>,
+    replaced: BTreeMap<String, TemplateSource>,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
+struct TemplateSource {
     file: String,
     text: String,
 }
@@ -182,7 +182,7 @@ impl TemplateLibrary {
                 return Err(TemplateError::ReplacesNothing { path });
             }
             let text = read_text(&path, "HLO text").map_err(unreadable(&path))?;
-            let source = Source { file: path.display().to_string(), text };
+            let source = TemplateSource { file: path.display().to_string(), text };
             let found = if only.is_some() { &mut of_platform } else { &mut replaced };
             if only.is_none() || only == platform {
                 found.insert(format!("{name}{grad}"), source);
@@ -212,10 +212,10 @@ impl TemplateLibrary {
         beside.then_some(gradient)
     }
 
-    fn find(&self, name: &str) -> Option<Source> {
+    fn find(&self, name: &str) -> Option<TemplateSource> {
         let embedded = || {
             let &(_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
-            Some(Source { file: format!("hlo-templates/{name}.hlo"), text: text.to_owned() })
+            Some(TemplateSource { file: format!("hlo-templates/{name}.hlo"), text: text.to_owned() })
         };
         self.replaced.get(name).cloned().or_else(embedded)
     }

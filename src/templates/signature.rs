@@ -5,7 +5,7 @@ use crate::{
     base::{Diagnostic, Diagnostics, Location, Shape},
     hlo::{
         CompId, Computation, Module,
-        text::{self, Located},
+        text::{self, LocatedModule},
         verify,
     },
 };
@@ -76,8 +76,8 @@ impl Signature {
     ///
     /// # Errors
     /// Every difference and every problem, each with its line.
-    pub fn check(&self, located: &Located, file: &str) -> Result<(), Diagnostics> {
-        let Located { module, .. } = located;
+    pub fn check(&self, located: &LocatedModule, file: &str) -> Result<(), Diagnostics> {
+        let LocatedModule { module, .. } = located;
         verify(module.clone()).map_err(|diagnostics| placed(diagnostics, located, file))?;
         let (id, entry) = (module.entry, module.entry());
         let location = |index: usize| {
@@ -113,7 +113,7 @@ impl Signature {
 }
 
 /// What verification found, at lines of `file` instead of names.
-fn placed(diagnostics: Diagnostics, located: &Located, file: &str) -> Diagnostics {
+fn placed(diagnostics: Diagnostics, located: &LocatedModule, file: &str) -> Diagnostics {
     let Module { computations, .. } = &located.module;
     let line = |location: &Location| {
         let index = computations.iter().position(|computation| computation.name == location.file)?;

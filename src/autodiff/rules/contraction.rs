@@ -1,7 +1,7 @@
 use super::{MISMATCH, Vjp};
 use crate::{
     autodiff::Step,
-    hlo::{Attrs, Comparison, DotDims, Opcode, Value},
+    hlo::{Attrs, ComparisonDirection, DotDims, Opcode, Value},
 };
 
 /// A dot is bilinear: the cotangent of one side is the other side contracted with the cotangent of the result.
@@ -10,8 +10,8 @@ pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         return Vjp::Unsupported(MISMATCH);
     };
     let rank = |index: usize| step.operand_shape(index).as_array().map_or(0, |array| array.rank());
-    let lhs = Side { batch: &dims.lhs_batch, contracting: &dims.lhs_contracting, rank: rank(0) };
-    let rhs = Side { batch: &dims.rhs_batch, contracting: &dims.rhs_contracting, rank: rank(1) };
+    let lhs = DotOperand { batch: &dims.lhs_batch, contracting: &dims.lhs_contracting, rank: rank(0) };
+    let rhs = DotOperand { batch: &dims.rhs_batch, contracting: &dims.rhs_contracting, rank: rank(1) };
     let batch = dims.lhs_batch.len();
     // The result's dimensions: batch, free of the left, free of the right.
     let lhs_free: Vec<usize> = (batch..batch + lhs.free().len()).collect();
@@ -23,13 +23,13 @@ pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// One operand of a dot.
-struct Side<'a> {
+struct DotOperand<'a> {
     batch: &'a [usize],
     contracting: &'a [usize],
     rank: usize,
 }
 
-impl Side<'_> {
+impl DotOperand<'_> {
     fn free(&self) -> Vec<usize> {
         (0..self.rank).filter(|dim| !self.batch.contains(dim) && !self.contracting.contains(dim)).collect()
     }
@@ -40,8 +40,8 @@ impl Side<'_> {
 fn side<'b>(
     step: &Step<'_, 'b>,
     index: usize,
-    this: &Side<'_>,
-    other: &Side<'_>,
+    this: &DotOperand<'_>,
+    other: &DotOperand<'_>,
     this_free: &[usize],
     other_free: &[usize],
 ) -> Value<'b> {
@@ -107,7 +107,7 @@ pub fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         Some(Opcode::Maximum | Opcode::Minimum) => {
             let x = step.operand(0);
             let (one, zero) = (step.builder().full(x.array(), 1.0), step.builder().full(x.array(), 0.0));
-            let reaches = x.compare(Comparison::Eq, spread(step.result())).select(one, zero);
+            let reaches = x.compare(ComparisonDirection::Eq, spread(step.result())).select(one, zero);
             // Where the initial value wins, none reaches it.
             let count = reaches.sum(dims);
             let count = count.max(step.builder().full(count.array(), 1.0));

@@ -1,7 +1,7 @@
 use super::Vjp;
 use crate::{
     autodiff::Step,
-    hlo::{Comparison, Opcode, Value},
+    hlo::{ComparisonDirection, Opcode, Value},
 };
 
 /// Operations on one floating-point array.
@@ -50,14 +50,14 @@ pub fn binary<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         Opcode::Subtract => both(&|| ct, &|| -ct),
         Opcode::Multiply => both(&|| ct * y(), &|| ct * x()),
         Opcode::Divide => both(&|| ct / y(), &|| -(ct * step.result() / y())),
-        Opcode::Maximum => {
-            both(&|| ct * share(x(), y(), Comparison::Gt), &|| ct * share(y(), x(), Comparison::Gt))
-        }
-        Opcode::Minimum => {
-            both(&|| ct * share(x(), y(), Comparison::Lt), &|| ct * share(y(), x(), Comparison::Lt))
-        }
+        Opcode::Maximum => both(&|| ct * share(x(), y(), ComparisonDirection::Gt), &|| {
+            ct * share(y(), x(), ComparisonDirection::Gt)
+        }),
+        Opcode::Minimum => both(&|| ct * share(x(), y(), ComparisonDirection::Lt), &|| {
+            ct * share(y(), x(), ComparisonDirection::Lt)
+        }),
         Opcode::Power => {
-            let zero = |value: Value<'b>| value.compare(Comparison::Eq, value * 0.0);
+            let zero = |value: Value<'b>| value.compare(ComparisonDirection::Eq, value * 0.0);
             let power = || {
                 // x^0 is constant in x, where 0^-1 would make it NaN.
                 let exponent = zero(y()).select(y() * 0.0 + 1.0, y() - 1.0);
@@ -73,9 +73,9 @@ pub fn binary<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// One where `x` wins against `y`, a half where they tie, else zero.
-fn share<'b>(x: Value<'b>, y: Value<'b>, wins: Comparison) -> Value<'b> {
+fn share<'b>(x: Value<'b>, y: Value<'b>, wins: ComparisonDirection) -> Value<'b> {
     let number = |value: f64| x.builder().full(x.array(), value);
-    let tie = x.compare(Comparison::Eq, y).select(number(0.5), number(0.0));
+    let tie = x.compare(ComparisonDirection::Eq, y).select(number(0.5), number(0.0));
     x.compare(wins, y).select(number(1.0), tie)
 }
 
@@ -99,7 +99,7 @@ pub fn clamp<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         let bound = step.operand(index);
         if bound.dims().is_empty() { bound.broadcast(&ct.dims(), &[]) } else { bound }
     };
-    let towards = |index: usize, beyond: Comparison| {
+    let towards = |index: usize, beyond: ComparisonDirection| {
         step.when_wanted(index, || {
             let part = x().compare(beyond, bound(index)).select(ct, zero());
             let to_scalar = step.operand(index).dims().is_empty();
@@ -108,8 +108,8 @@ pub fn clamp<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         })
     };
     let inside = step.when_wanted(1, || {
-        let above = x().compare(Comparison::Ge, bound(0)).select(ct, zero());
-        x().compare(Comparison::Le, bound(2)).select(above, zero())
+        let above = x().compare(ComparisonDirection::Ge, bound(0)).select(ct, zero());
+        x().compare(ComparisonDirection::Le, bound(2)).select(above, zero())
     });
-    Vjp::Rule(vec![towards(0, Comparison::Lt), inside, towards(2, Comparison::Gt)])
+    Vjp::Rule(vec![towards(0, ComparisonDirection::Lt), inside, towards(2, ComparisonDirection::Gt)])
 }

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     base::{ArrayShape, DType, Literal, MemorySpace, Shape, nearest},
     hlo::{
-        Alias, Attrs, CompId, Computation, CustomCall, DotDims, Form, GatherDims, Instr, InstrId, Module,
-        Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
+        Alias, Attrs, AttrsKind, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId,
+        Module, Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
         limits::{MAX_DIMS, MAX_TUPLE_NESTING},
         memory::take_host_parameters,
     },
@@ -146,26 +146,26 @@ fn decode_instr(
     let sharding = proto.sharding.as_ref().map(sharding).transpose()?;
     let frontend_attributes = proto.frontend_attributes.clone().unwrap_or_default().map;
     let name = proto.name.clone();
-    let plain = Instr::new(name, opcode, shape, operands, attrs(opcode.form(), proto, &called)?);
+    let plain = Instr::new(name, opcode, shape, operands, attrs(opcode.attrs_kind(), proto, &called)?);
     Ok(Instr { sharding, frontend_attributes, ..plain })
 }
 
-fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<Attrs, String> {
+fn attrs(form: AttrsKind, proto: HloInstructionProto, called: &[CompId]) -> Result<Attrs, String> {
     let one = || match called {
         &[callee] => Ok(callee),
         _ => Err(format!("expected one called computation, found {}", called.len())),
     };
     Ok(match form {
-        Form::Plain => Attrs::Plain,
-        Form::Parameter => Attrs::Parameter(count(proto.parameter_number)?),
-        Form::Constant => Attrs::Constant(literal(present("literal", proto.literal)?)?),
-        Form::Iota => match proto.dimensions.as_slice() {
+        AttrsKind::Plain => Attrs::Plain,
+        AttrsKind::Parameter => Attrs::Parameter(count(proto.parameter_number)?),
+        AttrsKind::Constant => Attrs::Constant(literal(present("literal", proto.literal)?)?),
+        AttrsKind::Iota => match proto.dimensions.as_slice() {
             &[dim] => Attrs::Iota(count(dim)?),
             dims => return Err(format!("expected one dimension, found {dims:?}")),
         },
-        Form::Dims => Attrs::Dims(counts(&proto.dimensions)?),
-        Form::Compare => Attrs::Compare(proto.comparison_direction.parse()?),
-        Form::Dot => {
+        AttrsKind::Dims => Attrs::Dims(counts(&proto.dimensions)?),
+        AttrsKind::Compare => Attrs::Compare(proto.comparison_direction.parse()?),
+        AttrsKind::Dot => {
             let DotDimensionNumbers {
                 lhs_contracting_dimensions,
                 rhs_contracting_dimensions,
@@ -179,14 +179,16 @@ fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<At
                 rhs_contracting: counts(&rhs_contracting_dimensions)?,
             })
         }
-        Form::Slice => Attrs::Slice(proto.slice_dimensions.iter().map(slice_dim).collect::<Result<_, _>>()?),
-        Form::DynamicSlice => Attrs::DynamicSlice(counts(&proto.dynamic_slice_sizes)?),
-        Form::Pad => {
+        AttrsKind::Slice => {
+            Attrs::Slice(proto.slice_dimensions.iter().map(slice_dim).collect::<Result<_, _>>()?)
+        }
+        AttrsKind::DynamicSlice => Attrs::DynamicSlice(counts(&proto.dynamic_slice_sizes)?),
+        AttrsKind::Pad => {
             let config = present("padding_config", proto.padding_config)?;
             Attrs::Pad(config.dimensions.iter().map(pad_dim).collect::<Result<_, _>>()?)
         }
-        Form::Reduce => Attrs::Reduce { dims: counts(&proto.dimensions)?, to_apply: one()? },
-        Form::Gather => {
+        AttrsKind::Reduce => Attrs::Reduce { dims: counts(&proto.dimensions)?, to_apply: one()? },
+        AttrsKind::Gather => {
             let GatherDimensionNumbers {
                 offset_dims,
                 collapsed_slice_dims,
@@ -203,7 +205,7 @@ fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<At
                 slice_sizes: counts(&proto.gather_slice_sizes)?,
             })
         }
-        Form::Scatter => {
+        AttrsKind::Scatter => {
             let ScatterDimensionNumbers {
                 update_window_dims,
                 inserted_window_dims,
@@ -220,13 +222,13 @@ fn attrs(form: Form, proto: HloInstructionProto, called: &[CompId]) -> Result<At
             };
             Attrs::Scatter { dims, to_apply: one()? }
         }
-        Form::Call => Attrs::Call(one()?),
-        Form::While => match called {
+        AttrsKind::Call => Attrs::Call(one()?),
+        AttrsKind::While => match called {
             &[body, condition] => Attrs::While { condition, body },
             _ => return Err(format!("expected two called computations, found {}", called.len())),
         },
-        Form::TupleIndex => Attrs::TupleIndex(count(proto.tuple_index)?),
-        Form::CustomCall => {
+        AttrsKind::TupleIndex => Attrs::TupleIndex(count(proto.tuple_index)?),
+        AttrsKind::CustomCall => {
             let version = proto.custom_call_api_version;
             if !matches!(version, 0 | API_VERSION_ORIGINAL) {
                 return Err("only custom calls of the original API are supported".into());

@@ -5,7 +5,7 @@ use super::{
     encode::{int, ints},
     messages::{OpSharding, SHARDING_MAXIMAL, SHARDING_OTHER, SHARDING_REPLICATED, SHARDING_TUPLE},
 };
-use crate::hlo::{Devices, Sharding, Tiling};
+use crate::hlo::{Sharding, TileAssignment, Tiling};
 
 pub(super) fn sharding_proto(sharding: &Sharding) -> OpSharding {
     match sharding {
@@ -33,12 +33,12 @@ fn tiling_proto(tiling: &Tiling) -> OpSharding {
         ..OpSharding::default()
     };
     match tiling.devices() {
-        Devices::Iota { reshape, perm } => OpSharding {
+        TileAssignment::Iota { reshape, perm } => OpSharding {
             iota_reshape_dims: ints(reshape),
             iota_transpose_perm: perm.iter().map(|&dim| i32::try_from(dim).unwrap_or(i32::MAX)).collect(),
             ..proto
         },
-        Devices::Listed(devices) => OpSharding { tile_assignment_devices: ints(devices), ..proto },
+        TileAssignment::Listed(devices) => OpSharding { tile_assignment_devices: ints(devices), ..proto },
     }
 }
 
@@ -80,8 +80,10 @@ fn array_sharding(proto: &OpSharding) -> Result<Sharding, String> {
             let replicas = if replicates { tiles.pop().unwrap_or(1) } else { 1 };
             let perm = iota_transpose_perm.iter().map(|&dim| count(i64::from(dim)));
             let devices = match iota_reshape_dims.as_slice() {
-                [] => Devices::Listed(counts(tile_assignment_devices)?),
-                reshape => Devices::Iota { reshape: counts(reshape)?, perm: perm.collect::<Result<_, _>>()? },
+                [] => TileAssignment::Listed(counts(tile_assignment_devices)?),
+                reshape => {
+                    TileAssignment::Iota { reshape: counts(reshape)?, perm: perm.collect::<Result<_, _>>()? }
+                }
             };
             Sharding::tiled(tiles, replicas, devices)
         }

@@ -1,15 +1,15 @@
 //! What stands behind the operands: one arm for each attribute, whatever opcode has it.
 
 use super::{
-    cursor::{Cursor, Mistake},
-    lex::{Kind, Spot},
-    resolve::Parsed,
+    cursor::{Mistake, TokenCursor},
+    lex::{HloTokenKind, Position},
+    resolve::UnresolvedModule,
 };
 use crate::{
     base::{DType, Literal, nearest},
     hlo::{
-        Attrs, CompId, Comparison, CustomCall, DotDims, Form, GatherDims, Instr, PadDim, ScatterDims,
-        SideEffect, SliceDim,
+        Attrs, AttrsKind, CompId, ComparisonDirection, CustomCall, DotDims, GatherDims, Instr, PadDim,
+        ScatterDims, SideEffect, SliceDim,
     },
 };
 
@@ -29,48 +29,48 @@ const SKIPPED: &[&str] = &[
 ];
 
 /// The payload of a form before any attribute is read.
-pub(super) fn unset(form: Form) -> Attrs {
+pub(super) fn unset(form: AttrsKind) -> Attrs {
     let nothing = CompId::new(0);
     match form {
-        Form::Plain => Attrs::Plain,
-        Form::Parameter => Attrs::Parameter(0),
-        Form::Constant => Attrs::Constant(Literal::scalar(DType::Pred, 0.0)),
-        Form::Iota => Attrs::Iota(0),
-        Form::Dims => Attrs::Dims(vec![]),
-        Form::Compare => Attrs::Compare(Comparison::Eq),
-        Form::Dot => Attrs::Dot(DotDims::default()),
-        Form::Slice => Attrs::Slice(vec![]),
-        Form::DynamicSlice => Attrs::DynamicSlice(vec![]),
-        Form::Pad => Attrs::Pad(vec![]),
-        Form::Reduce => Attrs::Reduce { dims: vec![], to_apply: nothing },
-        Form::Gather => Attrs::Gather(GatherDims::default()),
-        Form::Scatter => Attrs::Scatter { dims: ScatterDims::default(), to_apply: nothing },
-        Form::Call => Attrs::Call(nothing),
-        Form::While => Attrs::While { condition: nothing, body: nothing },
-        Form::TupleIndex => Attrs::TupleIndex(0),
-        Form::CustomCall => Attrs::CustomCall(CustomCall::default()),
+        AttrsKind::Plain => Attrs::Plain,
+        AttrsKind::Parameter => Attrs::Parameter(0),
+        AttrsKind::Constant => Attrs::Constant(Literal::scalar(DType::Pred, 0.0)),
+        AttrsKind::Iota => Attrs::Iota(0),
+        AttrsKind::Dims => Attrs::Dims(vec![]),
+        AttrsKind::Compare => Attrs::Compare(ComparisonDirection::Eq),
+        AttrsKind::Dot => Attrs::Dot(DotDims::default()),
+        AttrsKind::Slice => Attrs::Slice(vec![]),
+        AttrsKind::DynamicSlice => Attrs::DynamicSlice(vec![]),
+        AttrsKind::Pad => Attrs::Pad(vec![]),
+        AttrsKind::Reduce => Attrs::Reduce { dims: vec![], to_apply: nothing },
+        AttrsKind::Gather => Attrs::Gather(GatherDims::default()),
+        AttrsKind::Scatter => Attrs::Scatter { dims: ScatterDims::default(), to_apply: nothing },
+        AttrsKind::Call => Attrs::Call(nothing),
+        AttrsKind::While => Attrs::While { condition: nothing, body: nothing },
+        AttrsKind::TupleIndex => Attrs::TupleIndex(0),
+        AttrsKind::CustomCall => Attrs::CustomCall(CustomCall::default()),
     }
 }
 
 /// The attributes that a form must have, and those that it may have.
-fn known(form: Form) -> (&'static [&'static str], &'static [&'static str]) {
+fn known(form: AttrsKind) -> (&'static [&'static str], &'static [&'static str]) {
     match form {
-        Form::Plain | Form::Parameter | Form::Constant => (&[], &[]),
-        Form::Iota => (&["iota_dimension"], &[]),
-        Form::Dims => (&["dimensions"], &[]),
-        Form::Compare => (&["direction"], &[]),
-        Form::Dot => {
+        AttrsKind::Plain | AttrsKind::Parameter | AttrsKind::Constant => (&[], &[]),
+        AttrsKind::Iota => (&["iota_dimension"], &[]),
+        AttrsKind::Dims => (&["dimensions"], &[]),
+        AttrsKind::Compare => (&["direction"], &[]),
+        AttrsKind::Dot => {
             (&[], &["lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"])
         }
-        Form::Slice => (&["slice"], &[]),
-        Form::DynamicSlice => (&["dynamic_slice_sizes"], &[]),
-        Form::Pad => (&["padding"], &[]),
-        Form::Reduce => (&["dimensions", "to_apply"], &[]),
-        Form::Gather => (
+        AttrsKind::Slice => (&["slice"], &[]),
+        AttrsKind::DynamicSlice => (&["dynamic_slice_sizes"], &[]),
+        AttrsKind::Pad => (&["padding"], &[]),
+        AttrsKind::Reduce => (&["dimensions", "to_apply"], &[]),
+        AttrsKind::Gather => (
             &["offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"],
             &[],
         ),
-        Form::Scatter => (
+        AttrsKind::Scatter => (
             &[
                 "update_window_dims",
                 "inserted_window_dims",
@@ -80,23 +80,25 @@ fn known(form: Form) -> (&'static [&'static str], &'static [&'static str]) {
             ],
             &[],
         ),
-        Form::Call => (&["to_apply"], &[]),
-        Form::While => (&["condition", "body"], &[]),
-        Form::TupleIndex => (&["index"], &[]),
-        Form::CustomCall => (&["custom_call_target"], &["custom_call_has_side_effect", "backend_config"]),
+        AttrsKind::Call => (&["to_apply"], &[]),
+        AttrsKind::While => (&["condition", "body"], &[]),
+        AttrsKind::TupleIndex => (&["index"], &[]),
+        AttrsKind::CustomCall => {
+            (&["custom_call_target"], &["custom_call_has_side_effect", "backend_config"])
+        }
     }
 }
 
 pub(super) struct AttrReader<'p, 'a> {
-    pub cursor: &'p mut Cursor<'a>,
-    pub parsed: &'p mut Parsed<'a>,
+    pub cursor: &'p mut TokenCursor<'a>,
+    pub parsed: &'p mut UnresolvedModule<'a>,
 }
 
 impl<'a> AttrReader<'_, 'a> {
     /// Reads `, name=value` as long as one follows.
     pub fn read(&mut self, instr: &mut Instr) -> Result<(), Mistake> {
         let opcode = instr.opcode;
-        let (required, optional) = known(opcode.form());
+        let (required, optional) = known(opcode.attrs_kind());
         let mut seen: Vec<&str> = Vec::new();
         while self.cursor.accept(',') {
             let at = self.cursor.at();
@@ -166,7 +168,7 @@ impl<'a> AttrReader<'_, 'a> {
         Ok(true)
     }
 
-    fn comparison(&mut self) -> Result<Comparison, Mistake> {
+    fn comparison(&mut self) -> Result<ComparisonDirection, Mistake> {
         let at = self.cursor.at();
         let word = self.cursor.name("a comparison direction")?;
         word.parse()
@@ -175,8 +177,8 @@ impl<'a> AttrReader<'_, 'a> {
 
     fn side_effect(&mut self) -> Result<SideEffect, Mistake> {
         let side_effect = match self.cursor.kind() {
-            Kind::Word("true") => SideEffect::Present,
-            Kind::Word("false") => SideEffect::Absent,
+            HloTokenKind::Word("true") => SideEffect::Present,
+            HloTokenKind::Word("false") => SideEffect::Absent,
             _ => return Err(self.cursor.unexpected("true or false")),
         };
         self.cursor.advance();
@@ -202,7 +204,7 @@ impl<'a> AttrReader<'_, 'a> {
     /// `0_1x-2_0_1`: low edge, high edge and, where it is not zero, interior.
     fn edges(&mut self) -> Result<Vec<PadDim>, Mistake> {
         let edges: Option<Vec<PadDim>> = match self.cursor.kind() {
-            Kind::Number(text) => text.split('x').map(edge).collect(),
+            HloTokenKind::Number(text) => text.split('x').map(edge).collect(),
             _ => None,
         };
         let edges = edges.ok_or_else(|| self.cursor.unexpected("padding such as `0_1x-2_0`"))?;
@@ -211,7 +213,7 @@ impl<'a> AttrReader<'_, 'a> {
     }
 
     fn computation(&mut self) -> Result<CompId, Mistake> {
-        let at: Spot = self.cursor.at();
+        let at: Position = self.cursor.at();
         let name = self.cursor.name("a computation")?;
         Ok(self.parsed.mention(name, at))
     }
@@ -219,7 +221,7 @@ impl<'a> AttrReader<'_, 'a> {
     /// A string, or JSON as it stands.
     fn config(&mut self) -> Result<String, Mistake> {
         match self.cursor.kind() {
-            Kind::Mark('{') => self.cursor.skip_group().map(str::to_owned),
+            HloTokenKind::Mark('{') => self.cursor.skip_group().map(str::to_owned),
             _ => self.cursor.string(),
         }
     }

@@ -1,7 +1,7 @@
 //! One token of look-ahead, and the small phrases of the grammar: names, numbers, lists, shapes, literals.
 
 use super::{
-    lex::{Kind, Lexer, Spot, Token},
+    lex::{HloLexer, HloToken, HloTokenKind, Position},
     value::read_element,
     word::{dict_length, row_major, unescape},
 };
@@ -13,14 +13,14 @@ use crate::{
 /// Something wrong at a location of the text.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    pub at: Spot,
+    pub at: Position,
     item: Option<String>,
     message: String,
     hint: Option<String>,
 }
 
 impl Mistake {
-    pub fn new(at: Spot, message: impl Into<String>) -> Self {
+    pub fn new(at: Position, message: impl Into<String>) -> Self {
         Self { at, item: None, message: message.into(), hint: None }
     }
 
@@ -46,29 +46,29 @@ impl Mistake {
     }
 }
 
-pub(super) struct Cursor<'a> {
+pub(super) struct TokenCursor<'a> {
     text: &'a str,
-    lexer: Lexer<'a>,
-    token: Token<'a>,
+    lexer: HloLexer<'a>,
+    token: HloToken<'a>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> TokenCursor<'a> {
     pub fn new(text: &'a str) -> Self {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = HloLexer::new(text);
         let token = lexer.next();
         Self { text, lexer, token }
     }
 
     /// The token at hand.
-    pub fn token(&self) -> Token<'a> {
+    pub fn token(&self) -> HloToken<'a> {
         self.token
     }
 
-    pub fn kind(&self) -> Kind<'a> {
+    pub fn kind(&self) -> HloTokenKind<'a> {
         self.token.kind
     }
 
-    pub fn at(&self) -> Spot {
+    pub fn at(&self) -> Position {
         self.token.at
     }
 
@@ -79,17 +79,17 @@ impl<'a> Cursor<'a> {
     /// That something else than `expected` stands here.
     pub fn unexpected(&self, expected: &str) -> Mistake {
         let found = match self.kind() {
-            Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
-            Kind::Str(text) => format!("\"{text}\""),
-            Kind::Mark(mark) => format!("`{mark}`"),
-            Kind::Open(what) => format!("a {what} that is not closed"),
-            Kind::End => "the end of the text".to_owned(),
+            HloTokenKind::Word(text) | HloTokenKind::Number(text) => format!("`{text}`"),
+            HloTokenKind::Str(text) => format!("\"{text}\""),
+            HloTokenKind::Mark(mark) => format!("`{mark}`"),
+            HloTokenKind::Open(what) => format!("a {what} that is not closed"),
+            HloTokenKind::End => "the end of the text".to_owned(),
         };
         Mistake::new(self.at(), format!("expected {expected}, found {found}"))
     }
 
     pub fn accept(&mut self, mark: char) -> bool {
-        let found = self.kind() == Kind::Mark(mark);
+        let found = self.kind() == HloTokenKind::Mark(mark);
         if found {
             self.advance();
         }
@@ -102,7 +102,8 @@ impl<'a> Cursor<'a> {
 
     /// Takes the word, unless it is marked as a name by `%`.
     pub fn accept_word(&mut self, word: &str) -> bool {
-        let found = self.kind() == Kind::Word(word) && self.token.end - self.token.start == word.len();
+        let found =
+            self.kind() == HloTokenKind::Word(word) && self.token.end - self.token.start == word.len();
         if found {
             self.advance();
         }
@@ -115,7 +116,7 @@ impl<'a> Cursor<'a> {
 
     /// A name; `what` says of what.
     pub fn name(&mut self, what: &str) -> Result<&'a str, Mistake> {
-        let Kind::Word(name) = self.kind() else { return Err(self.unexpected(what)) };
+        let HloTokenKind::Word(name) = self.kind() else { return Err(self.unexpected(what)) };
         self.advance();
         Ok(name)
     }
@@ -130,7 +131,7 @@ impl<'a> Cursor<'a> {
     /// A count, a position or a dimension.
     pub fn int(&mut self) -> Result<usize, Mistake> {
         let what = "a non-negative integer";
-        let Kind::Number(text) = self.kind() else { return Err(self.unexpected(what)) };
+        let HloTokenKind::Number(text) = self.kind() else { return Err(self.unexpected(what)) };
         let value = text.parse::<i64>().ok().and_then(|value| usize::try_from(value).ok());
         let value = value.ok_or_else(|| self.unexpected(what))?;
         self.advance();
@@ -152,7 +153,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn string(&mut self) -> Result<String, Mistake> {
-        let Kind::Str(text) = self.kind() else { return Err(self.unexpected("a string in double quotes")) };
+        let HloTokenKind::Str(text) = self.kind() else {
+            return Err(self.unexpected("a string in double quotes"));
+        };
         let value = unescape(text).map_err(|message| Mistake::new(self.at(), message))?;
         self.advance();
         Ok(value)
@@ -186,12 +189,15 @@ impl<'a> Cursor<'a> {
         let mut depth = 0_usize;
         loop {
             match self.kind() {
-                Kind::Mark('{' | '(' | '[') => depth += 1,
-                Kind::Mark('}' | ')' | ']') => depth = depth.saturating_sub(1),
-                Kind::End | Kind::Open(_) => {
+                HloTokenKind::Mark('{' | '(' | '[') => depth += 1,
+                HloTokenKind::Mark('}' | ')' | ']') => depth = depth.saturating_sub(1),
+                HloTokenKind::End | HloTokenKind::Open(_) => {
                     return Err(Mistake::new(at, "the group that opens here is not closed"));
                 }
-                Kind::Word(_) | Kind::Number(_) | Kind::Str(_) | Kind::Mark(_) => {}
+                HloTokenKind::Word(_)
+                | HloTokenKind::Number(_)
+                | HloTokenKind::Str(_)
+                | HloTokenKind::Mark(_) => {}
             }
             let end = self.token.end;
             self.advance();
@@ -215,7 +221,8 @@ impl<'a> Cursor<'a> {
     /// Past the value of an attribute that says nothing here: up to a comma or the end of the line.
     pub fn skip_value(&mut self) -> Result<(), Mistake> {
         let ends = |cursor: &Self| {
-            cursor.token.leads_line || matches!(cursor.kind(), Kind::End | Kind::Mark(',' | '}' | ')' | ']'))
+            cursor.token.leads_line
+                || matches!(cursor.kind(), HloTokenKind::End | HloTokenKind::Mark(',' | '}' | ')' | ']'))
         };
         if ends(self) {
             return Err(self.unexpected("a value"));
@@ -228,16 +235,16 @@ impl<'a> Cursor<'a> {
 
     pub fn skip_line(&mut self) {
         self.advance();
-        while !self.token.leads_line && self.kind() != Kind::End {
+        while !self.token.leads_line && self.kind() != HloTokenKind::End {
             self.advance();
         }
     }
 
     /// Past a broken instruction: to a line that starts with a name or closes the computation.
     pub fn skip_instr(&mut self) {
-        let starts = |token: Token<'_>| {
-            token.leads_line && matches!(token.kind, Kind::Word(_) | Kind::Mark('}'))
-                || token.kind == Kind::End
+        let starts = |token: HloToken<'_>| {
+            token.leads_line && matches!(token.kind, HloTokenKind::Word(_) | HloTokenKind::Mark('}'))
+                || token.kind == HloTokenKind::End
         };
         while !starts(self.token) {
             self.advance();
@@ -252,13 +259,13 @@ impl<'a> Cursor<'a> {
     /// A shape in the layout of the entry, where an array may lie on the host: the memory.
     pub fn memory(&mut self) -> Result<MemorySpace, Mistake> {
         match self.kind() {
-            Kind::Mark('(') => self.shape().map(|_| MemorySpace::Device),
+            HloTokenKind::Mark('(') => self.shape().map(|_| MemorySpace::Device),
             _ => self.array_shape(MemorySpace::ALL).map(|(_, memory)| memory),
         }
     }
 
     fn nested_shape(&mut self, depth: usize) -> Result<Shape, Mistake> {
-        if self.kind() != Kind::Mark('(') {
+        if self.kind() != HloTokenKind::Mark('(') {
             return self.array_shape(&[MemorySpace::Device]).map(|(array, _)| Shape::Array(array));
         }
         if depth == MAX_TUPLE_NESTING {
@@ -284,7 +291,7 @@ impl<'a> Cursor<'a> {
         })?;
         let mut dims = Vec::new();
         self.list('[', ']', |cursor| {
-            if cursor.kind() == Kind::Mark('<') {
+            if cursor.kind() == HloTokenKind::Mark('<') {
                 return Err(Mistake::new(
                     cursor.at(),
                     "only sizes known when the module is built are supported",
@@ -304,7 +311,7 @@ impl<'a> Cursor<'a> {
     fn layout(&mut self, rank: usize, memories: &[MemorySpace]) -> Result<MemorySpace, Mistake> {
         let inner = self.text.get(self.token.end..).unwrap_or_default();
         let opens_layout = inner.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '}'));
-        if self.kind() != Kind::Mark('{') || !opens_layout {
+        if self.kind() != HloTokenKind::Mark('{') || !opens_layout {
             return Ok(MemorySpace::Device);
         }
         let at = self.at();
@@ -319,8 +326,8 @@ impl<'a> Cursor<'a> {
     pub fn operand_shape(&mut self) -> Result<Option<Shape>, Mistake> {
         let before_bracket = self.text.as_bytes().get(self.token.end) == Some(&b'[');
         match self.kind() {
-            Kind::Mark('(') => self.shape().map(Some),
-            Kind::Word(_) if before_bracket => self.shape().map(Some),
+            HloTokenKind::Mark('(') => self.shape().map(Some),
+            HloTokenKind::Word(_) if before_bracket => self.shape().map(Some),
             _ => Ok(None),
         }
     }
@@ -340,7 +347,7 @@ impl<'a> Cursor<'a> {
 
     fn elements(&mut self, dtype: DType, dims: &[usize], bytes: &mut Vec<u8>) -> Result<(), Mistake> {
         let Some((&size, inner)) = dims.split_first() else {
-            let (Kind::Word(text) | Kind::Number(text)) = self.kind() else {
+            let (HloTokenKind::Word(text) | HloTokenKind::Number(text)) = self.kind() else {
                 return Err(self.unexpected("an element"));
             };
             read_element(bytes, dtype, text).map_err(|message| Mistake::new(self.at(), message))?;
@@ -350,7 +357,7 @@ impl<'a> Cursor<'a> {
         let at = self.at();
         let mut found = 0;
         self.list('{', '}', |cursor| {
-            if cursor.kind() == Kind::Mark('.') {
+            if cursor.kind() == HloTokenKind::Mark('.') {
                 let cut =
                     Mistake::new(cursor.at(), "expected elements, found the mark of a constant left out");
                 return Err(cut.hint("print the module with its large constants"));

@@ -4,7 +4,7 @@ use super::word::{continues_name, starts_name};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(super) enum HloTokenKind<'a> {
     /// A name, a keyword or an element type; a leading `%` is dropped.
     Word(&'a str),
     /// A word that starts with a digit or a minus sign: `12`, `-1.5e-3`, `-inf`, `0_1x-2_0`.
@@ -21,24 +21,24 @@ pub(super) enum Kind<'a> {
 
 /// A piece of the text and where it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'a> {
-    pub kind: Kind<'a>,
+pub(super) struct HloToken<'a> {
+    pub kind: HloTokenKind<'a>,
     /// Byte offsets into the text.
     pub start: usize,
     pub end: usize,
-    pub at: Spot,
+    pub at: Position,
     /// Whether no other token of its line comes before it.
     pub leads_line: bool,
 }
 
 /// A line and a column, both counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Spot {
+pub(super) struct Position {
     pub line: usize,
     pub column: usize,
 }
 
-pub(super) struct Lexer<'a> {
+pub(super) struct HloLexer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
@@ -46,7 +46,7 @@ pub(super) struct Lexer<'a> {
     leads_line: bool,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> HloLexer<'a> {
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, line_start: 0, leads_line: true }
     }
@@ -56,16 +56,16 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token, past white space and comments; `End` for ever after the last.
-    pub fn next(&mut self) -> Token<'a> {
+    pub fn next(&mut self) -> HloToken<'a> {
         let closed = self.skip_blank();
         let (start, leads_line) = (self.at, self.leads_line);
-        let at = Spot { line: self.line, column: start - self.line_start + 1 };
-        let kind = if closed { self.kind() } else { Kind::Open("comment") };
+        let at = Position { line: self.line, column: start - self.line_start + 1 };
+        let kind = if closed { self.kind() } else { HloTokenKind::Open("comment") };
         if !closed {
             self.advance(self.rest().len());
         }
         self.leads_line = false;
-        Token { kind, start, end: self.at, at, leads_line }
+        HloToken { kind, start, end: self.at, at, leads_line }
     }
 
     /// Goes past `length` more bytes, whatever they are.
@@ -73,36 +73,36 @@ impl<'a> Lexer<'a> {
         self.advance(length.min(self.rest().len()));
     }
 
-    fn kind(&mut self) -> Kind<'a> {
+    fn kind(&mut self) -> HloTokenKind<'a> {
         let rest = self.rest();
         let mut chars = rest.chars();
-        let Some(first) = chars.next() else { return Kind::End };
+        let Some(first) = chars.next() else { return HloTokenKind::End };
         let second = chars.next().unwrap_or(' ');
         match first {
             '%' if starts_name(second) => {
                 self.at += 1;
-                Kind::Word(self.take(|_, c| continues_name(c)))
+                HloTokenKind::Word(self.take(|_, c| continues_name(c)))
             }
-            _ if starts_name(first) => Kind::Word(self.take(|_, c| continues_name(c))),
+            _ if starts_name(first) => HloTokenKind::Word(self.take(|_, c| continues_name(c))),
             '-' if second.is_ascii_alphanumeric() => self.number(),
             _ if first.is_ascii_digit() => self.number(),
             '"' => self.string(),
             _ => {
                 self.at += first.len_utf8();
-                Kind::Mark(first)
+                HloTokenKind::Mark(first)
             }
         }
     }
 
-    fn number(&mut self) -> Kind<'a> {
-        Kind::Number(self.take(|before, c| match c {
+    fn number(&mut self) -> HloTokenKind<'a> {
+        HloTokenKind::Number(self.take(|before, c| match c {
             '-' => matches!(before, ' ' | 'e' | 'E' | 'x' | '_'),
             '+' => matches!(before, 'e' | 'E'),
             _ => c.is_ascii_alphanumeric() || matches!(c, '_' | '.'),
         }))
     }
 
-    fn string(&mut self) -> Kind<'a> {
+    fn string(&mut self) -> HloTokenKind<'a> {
         let body = self.text.get(self.at + 1..).unwrap_or_default();
         let mut escaped = false;
         for (index, byte) in body.bytes().enumerate() {
@@ -110,13 +110,13 @@ impl<'a> Lexer<'a> {
                 b'\n' => break,
                 b'"' if !escaped => {
                     self.at += index + 2;
-                    return Kind::Str(&body[..index]);
+                    return HloTokenKind::Str(&body[..index]);
                 }
                 _ => escaped = byte == b'\\' && !escaped,
             }
         }
         self.at += 1 + body.find('\n').unwrap_or(body.len());
-        Kind::Open("string")
+        HloTokenKind::Open("string")
     }
 
     /// Takes characters as long as `goes_on`, which sees the one before (a space at first) and the one at hand.
@@ -163,16 +163,16 @@ impl<'a> Lexer<'a> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expect: &[Kind<'_>]) {
-        let mut lexer = Lexer::new(text);
-        for (index, &kind) in expect.iter().chain([&Kind::End, &Kind::End]).enumerate() {
+    fn check(text: &str, expect: &[HloTokenKind<'_>]) {
+        let mut lexer = HloLexer::new(text);
+        for (index, &kind) in expect.iter().chain([&HloTokenKind::End, &HloTokenKind::End]).enumerate() {
             assert_eq!(lexer.next().kind, kind, "token {index} of {text:?}");
         }
     }
 
     #[test]
     fn every_kind_of_token() {
-        use Kind::{Mark, Number, Open, Str, Word};
+        use HloTokenKind::{Mark, Number, Open, Str, Word};
         check("%a.1-b = f32[2]", &[Word("a.1-b"), Mark('='), Word("f32"), Mark('['), Number("2"), Mark(']')]);
         check(
             "-1.5e-3 1e+5 -inf 0_1x-2_-1 [0:4]",
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn tokens_know_where_they_stand() {
-        let mut lexer = Lexer::new("a b\n/*\n*/  c");
+        let mut lexer = HloLexer::new("a b\n/*\n*/  c");
         let spots: Vec<_> =
             (0..3).map(|_| lexer.next()).map(|t| (t.at.line, t.at.column, t.leads_line)).collect();
         assert_eq!(spots, [(1, 1, true), (1, 3, false), (3, 5, true)]);

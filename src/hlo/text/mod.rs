@@ -12,7 +12,7 @@ mod word;
 
 pub use parse::{parse, parse_located};
 pub use print::{print, print_module};
-pub use resolve::Located;
+pub use resolve::LocatedModule;
 pub(super) use word::is_name;
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use super::{
     attrs::{AttrReader, unset},
-    cursor::{Cursor, Mistake},
-    lex::{Kind, Spot},
-    resolve::{Located, Parsed, ParsedComputation, resolve},
+    cursor::{Mistake, TokenCursor},
+    lex::{HloTokenKind, Position},
+    resolve::{LocatedModule, UnresolvedComputation, UnresolvedModule, resolve},
 };
 use crate::{
     base::{Diagnostics, MemorySpace, Shape, nearest},
@@ -31,10 +31,14 @@ pub fn parse(source: &str, file: &str) -> Result<Module, Diagnostics> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_located(source: &str, file: &str) -> Result<Located, Diagnostics> {
-    let mut parser = Parser { cursor: Cursor::new(source), parsed: Parsed::default(), mistakes: Vec::new() };
+pub fn parse_located(source: &str, file: &str) -> Result<LocatedModule, Diagnostics> {
+    let mut parser = HloParser {
+        cursor: TokenCursor::new(source),
+        parsed: UnresolvedModule::default(),
+        mistakes: Vec::new(),
+    };
     parser.module();
-    let Parser { parsed, mistakes, .. } = parser;
+    let HloParser { parsed, mistakes, .. } = parser;
     if mistakes.is_empty() { resolve(parsed) } else { Err(mistakes) }.map_err(|mut mistakes| {
         mistakes.sort_by_key(|mistake| mistake.at);
         Diagnostics(mistakes.into_iter().map(|mistake| mistake.diagnostic(file)).collect())
@@ -44,22 +48,22 @@ pub fn parse_located(source: &str, file: &str) -> Result<Located, Diagnostics> {
 /// Reading stops after this many mistakes: what follows is rarely worth reading.
 pub(super) const MAX_MISTAKES: usize = 100;
 
-struct Parser<'a> {
-    cursor: Cursor<'a>,
-    parsed: Parsed<'a>,
+struct HloParser<'a> {
+    cursor: TokenCursor<'a>,
+    parsed: UnresolvedModule<'a>,
     mistakes: Vec<Mistake>,
 }
 
 /// The computation being read.
 #[derive(Default)]
-struct Scope<'a> {
+struct ComputationScope<'a> {
     instrs: Vec<Instr>,
-    spots: Vec<Spot>,
+    spots: Vec<Position>,
     root: Option<InstrId>,
-    names: HashMap<&'a str, Name>,
+    names: HashMap<&'a str, Definition>,
 }
 
-impl Scope<'_> {
+impl ComputationScope<'_> {
     /// Parameters whose numbers do not count up from zero, each once.
     fn misnumbered(&self) -> Vec<Mistake> {
         let parameters = self.instrs.iter().zip(&self.spots).filter_map(|(instr, &at)| match instr.attrs {
@@ -86,10 +90,10 @@ impl Scope<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum Name {
-    Good(InstrId),
+enum Definition {
+    Valid(InstrId),
     /// The instruction has a mistake: what names it is left out in silence.
-    Broken,
+    Invalid,
 }
 
 /// Why an instruction was not read.
@@ -104,13 +108,13 @@ impl From<Mistake> for Failure {
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> HloParser<'a> {
     fn module(&mut self) {
         if let Err(mistake) = self.header() {
             self.mistakes.push(mistake);
             self.cursor.skip_line();
         }
-        while self.cursor.kind() != Kind::End && self.mistakes.len() < MAX_MISTAKES {
+        while self.cursor.kind() != HloTokenKind::End && self.mistakes.len() < MAX_MISTAKES {
             if let Err(mistake) = self.computation() {
                 self.mistakes.push(mistake);
                 self.cursor.skip_line();
@@ -192,7 +196,7 @@ impl<'a> Parser<'a> {
         let is_entry = self.cursor.accept_word("ENTRY");
         let at = self.cursor.at();
         let name = self.cursor.name("a computation")?;
-        if self.cursor.kind() == Kind::Mark('(') {
+        if self.cursor.kind() == HloTokenKind::Mark('(') {
             self.cursor.skip_group()?;
             self.cursor.expect('-')?;
             self.cursor.expect('>')?;
@@ -200,9 +204,9 @@ impl<'a> Parser<'a> {
         }
         self.cursor.expect('{')?;
         let mistakes = self.mistakes.len();
-        let mut scope = Scope::default();
+        let mut scope = ComputationScope::default();
         while !self.cursor.accept('}') && self.mistakes.len() < MAX_MISTAKES {
-            if self.cursor.kind() == Kind::End {
+            if self.cursor.kind() == HloTokenKind::End {
                 return Err(self.cursor.unexpected("`}`"));
             }
             self.instr(&mut scope);
@@ -224,11 +228,11 @@ impl<'a> Parser<'a> {
         if is_entry && self.parsed.entry.replace(id).is_some() {
             return Err(Mistake::new(at, "two computations are marked `ENTRY`").on(name));
         }
-        self.parsed.define(id, ParsedComputation { computation, at, spots: scope.spots })
+        self.parsed.define(id, UnresolvedComputation { computation, at, spots: scope.spots })
     }
 
     /// Reads one instruction into `scope`, or notes what is wrong with it and goes on behind it.
-    fn instr(&mut self, scope: &mut Scope<'a>) {
+    fn instr(&mut self, scope: &mut ComputationScope<'a>) {
         let is_root = self.cursor.accept_word("ROOT");
         let at = self.cursor.at();
         let name = match self.cursor.name("an instruction") {
@@ -246,14 +250,14 @@ impl<'a> Parser<'a> {
                 if is_root && scope.root.replace(id).is_some() {
                     self.mistakes.push(Mistake::new(at, "two instructions are marked `ROOT`").on(name));
                 }
-                Name::Good(id)
+                Definition::Valid(id)
             }
             Err(failure) => {
                 if let Failure::Mistake(mistake) = failure {
                     self.mistakes.push(mistake.on(name));
                 }
                 self.cursor.skip_instr();
-                Name::Broken
+                Definition::Invalid
             }
         };
         if scope.names.insert(name, known).is_some() {
@@ -262,11 +266,11 @@ impl<'a> Parser<'a> {
     }
 
     /// What stands right of the name: `= f32[2] add(a, b), metadata={...}`.
-    fn operation(&mut self, name: &str, scope: &Scope<'a>) -> Result<Instr, Failure> {
+    fn operation(&mut self, name: &str, scope: &ComputationScope<'a>) -> Result<Instr, Failure> {
         self.cursor.expect('=')?;
         let shape = self.cursor.shape()?;
         let opcode = self.opcode()?;
-        let mut instr = Instr::new(name.to_owned(), opcode, shape, vec![], unset(opcode.form()));
+        let mut instr = Instr::new(name.to_owned(), opcode, shape, vec![], unset(opcode.attrs_kind()));
         match &mut instr.attrs {
             Attrs::Parameter(number) => {
                 self.cursor.expect('(')?;
@@ -282,7 +286,9 @@ impl<'a> Parser<'a> {
         }
         let mut reader = AttrReader { cursor: &mut self.cursor, parsed: &mut self.parsed };
         reader.read(&mut instr)?;
-        if !self.cursor.token().leads_line && !matches!(self.cursor.kind(), Kind::End | Kind::Mark('}')) {
+        if !self.cursor.token().leads_line
+            && !matches!(self.cursor.kind(), HloTokenKind::End | HloTokenKind::Mark('}'))
+        {
             return Err(self.cursor.unexpected("the end of the line").into());
         }
         Ok(instr)
@@ -297,7 +303,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn operands(&mut self, scope: &Scope<'a>) -> Result<Vec<InstrId>, Failure> {
+    fn operands(&mut self, scope: &ComputationScope<'a>) -> Result<Vec<InstrId>, Failure> {
         let mut operands = Vec::new();
         let mut broken = false;
         self.cursor.list('(', ')', |cursor| {
@@ -305,12 +311,12 @@ impl<'a> Parser<'a> {
             let at = cursor.at();
             let name = cursor.name("an operand")?;
             match scope.names.get(name) {
-                Some(&Name::Good(id)) => {
+                Some(&Definition::Valid(id)) => {
                     let given = scope.instrs.get(id.index()).map(|instr| &instr.shape);
                     mismatch(name, at, shape.as_ref(), given)?;
                     operands.push(id);
                 }
-                Some(Name::Broken) => broken = true,
+                Some(Definition::Invalid) => broken = true,
                 None => {
                     let message = format!("expected an earlier instruction as an operand, found {name}");
                     return Err(Mistake::new(at, message).meant(nearest(name, scope.names.keys().copied())));
@@ -323,7 +329,7 @@ impl<'a> Parser<'a> {
 }
 
 /// An operand's shape may be written at its use; then it must be that of its definition.
-fn mismatch(name: &str, at: Spot, found: Option<&Shape>, given: Option<&Shape>) -> Result<(), Mistake> {
+fn mismatch(name: &str, at: Position, found: Option<&Shape>, given: Option<&Shape>) -> Result<(), Mistake> {
     match (found, given) {
         (Some(found), Some(given)) if found != given => {
             Err(Mistake::new(at, format!("operand {name} is {given}, found {found}")))

@@ -5,7 +5,7 @@ use std::{
 
 use super::{
     value::LiteralText,
-    word::{Name, Quoted, dict_length, row_major},
+    word::{NameText, Quoted, dict_length, row_major},
 };
 use crate::{
     base::{MemorySpace, Shape},
@@ -33,7 +33,7 @@ struct ModuleText<'a>(&'a Module);
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Module { name, computations, entry, aliases, host_parameters, frontend_attributes: _ } = self.0;
-        write!(f, "HloModule {}", Name(name))?;
+        write!(f, "HloModule {}", NameText(name))?;
         if !aliases.is_empty() {
             let alias = |&Alias { output, parameter }: &Alias| {
                 format!("{{{output}}}: ({parameter}, {{}}, may-alias)")
@@ -47,12 +47,12 @@ impl Display for ModuleText<'_> {
             let result = laid_out(entry.result(), MemorySpace::Device);
             write!(f, ", entry_computation_layout={{({parameters})->{result}}}")?;
         }
-        write!(f, "{}", FrontendAttributes(&self.0.written_attributes()))?;
+        write!(f, "{}", FrontendAttributesText(&self.0.written_attributes()))?;
         f.write_str("\n")?;
         for (index, computation) in computations.iter().enumerate() {
             let Computation { name, instrs, root } = computation;
             let entry = if index == entry.index() { "ENTRY " } else { "" };
-            writeln!(f, "\n{entry}{} {{", Name(name))?;
+            writeln!(f, "\n{entry}{} {{", NameText(name))?;
             for (index, instr) in instrs.iter().enumerate() {
                 let root = if index == root.index() { "ROOT " } else { "" };
                 writeln!(f, "  {root}{}", InstrText { module: self.0, computation, instr })?;
@@ -81,7 +81,7 @@ impl Display for InstrText<'_> {
             frontend_attributes,
             logical_shardings: _,
         } = self.instr;
-        write!(f, "{} = {shape} {opcode}(", Name(name))?;
+        write!(f, "{} = {shape} {opcode}(", NameText(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,
             Attrs::Constant(literal) => write!(f, "{}", LiteralText(literal))?,
@@ -89,7 +89,7 @@ impl Display for InstrText<'_> {
                 for (index, operand) in operands.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
                     let named = self.computation.instrs.get(operand.index());
-                    write!(f, "{comma}{}", Name(named.map_or("?", |instr| &instr.name)))?;
+                    write!(f, "{comma}{}", NameText(named.map_or("?", |instr| &instr.name)))?;
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Display for InstrText<'_> {
         if let Some(sharding) = sharding {
             write!(f, ", sharding={sharding}")?;
         }
-        write!(f, "{}", FrontendAttributes(frontend_attributes))?;
+        write!(f, "{}", FrontendAttributesText(frontend_attributes))?;
         match attrs {
             Attrs::CustomCall(CustomCall { backend_config, .. }) if !backend_config.is_empty() => {
                 write!(f, ", backend_config={}", Quoted(backend_config))
@@ -109,9 +109,9 @@ impl Display for InstrText<'_> {
 }
 
 /// `, frontend_attributes={...}`, or nothing. A value that is a group in braces stands for itself.
-struct FrontendAttributes<'a>(&'a BTreeMap<String, String>);
+struct FrontendAttributesText<'a>(&'a BTreeMap<String, String>);
 
-impl Display for FrontendAttributes<'_> {
+impl Display for FrontendAttributesText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
@@ -201,8 +201,8 @@ impl InstrText<'_> {
         }
     }
 
-    fn called(&self, id: CompId) -> Name<'_> {
-        Name(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
+    fn called(&self, id: CompId) -> NameText<'_> {
+        NameText(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{cursor::Mistake, lex::Spot, parse::MAX_MISTAKES};
+use super::{cursor::Mistake, lex::Position, parse::MAX_MISTAKES};
 use crate::{
     base::{Shape, nearest},
     hlo::{Alias, CompId, Computation, Module, infer, limits},
@@ -10,29 +10,29 @@ use crate::{
 
 /// A module as far as its grammar goes. Its computation ids count names in the order of their first mention.
 #[derive(Default)]
-pub(super) struct Parsed<'a> {
+pub(super) struct UnresolvedModule<'a> {
     pub name: String,
     pub aliases: Vec<Alias>,
     pub host_parameters: BTreeSet<usize>,
     pub frontend_attributes: BTreeMap<String, String>,
     pub entry: Option<CompId>,
     ids: HashMap<&'a str, CompId>,
-    mentions: Vec<(&'a str, Spot)>,
-    definitions: HashMap<CompId, ParsedComputation>,
+    mentions: Vec<(&'a str, Position)>,
+    definitions: HashMap<CompId, UnresolvedComputation>,
     /// The definitions as they follow each other in the text.
     order: Vec<CompId>,
 }
 
 /// A module and the lines of the text that its instructions have.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Located {
+pub struct LocatedModule {
     /// The module.
     pub module: Module,
     /// Of each computation: its own line, then that of each instruction.
     lines: Vec<(usize, Vec<usize>)>,
 }
 
-impl Located {
+impl LocatedModule {
     /// The line of a computation's name.
     pub fn line_of(&self, computation: CompId) -> Option<usize> {
         self.lines.get(computation.index()).map(|&(line, _)| line)
@@ -45,22 +45,22 @@ impl Located {
 }
 
 /// A computation and where each of its instructions stands.
-pub(super) struct ParsedComputation {
+pub(super) struct UnresolvedComputation {
     pub computation: Computation,
-    pub at: Spot,
-    pub spots: Vec<Spot>,
+    pub at: Position,
+    pub spots: Vec<Position>,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> UnresolvedModule<'a> {
     /// The id of a computation that is defined or called at `at`.
-    pub fn mention(&mut self, name: &'a str, at: Spot) -> CompId {
+    pub fn mention(&mut self, name: &'a str, at: Position) -> CompId {
         *self.ids.entry(name).or_insert_with(|| {
             self.mentions.push((name, at));
             CompId::new(self.mentions.len() - 1)
         })
     }
 
-    pub fn define(&mut self, id: CompId, parsed: ParsedComputation) -> Result<(), Mistake> {
+    pub fn define(&mut self, id: CompId, parsed: UnresolvedComputation) -> Result<(), Mistake> {
         let (at, name) = (parsed.at, parsed.computation.name.clone());
         if self.definitions.insert(id, parsed).is_some() {
             return Err(Mistake::new(at, "two computations have this name").on(&name));
@@ -75,7 +75,7 @@ impl<'a> Parsed<'a> {
     }
 }
 
-pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
+pub(super) fn resolve(mut parsed: UnresolvedModule<'_>) -> Result<LocatedModule, Vec<Mistake>> {
     let undefined = parsed
         .mentions
         .iter()
@@ -101,7 +101,7 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
     let mut computations: Vec<Computation> = Vec::with_capacity(order.len());
     let (mut mistakes, mut lines) = (Vec::new(), Vec::with_capacity(order.len()));
     for id in &order {
-        let Some(ParsedComputation { mut computation, at, spots }) = parsed.definitions.remove(id) else {
+        let Some(UnresolvedComputation { mut computation, at, spots }) = parsed.definitions.remove(id) else {
             continue;
         };
         for instr in &mut computation.instrs {
@@ -114,21 +114,21 @@ pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
     }
     if let Some((id, message)) = limits::too_deep(&computations) {
         let line = lines[id.index()].0;
-        let mistake = Mistake::new(Spot { line, column: 1 }, message).hint(limits::HINT);
+        let mistake = Mistake::new(Position { line, column: 1 }, message).hint(limits::HINT);
         mistakes.push(mistake.on(&computations[id.index()].name));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let Parsed { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
+    let UnresolvedModule { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
     let entry = rename(entry);
     let module = Module { name, computations, entry, aliases, host_parameters, frontend_attributes };
-    Ok(Located { module, lines })
+    Ok(LocatedModule { module, lines })
 }
 
 fn check_shapes(
     computation: &Computation,
-    spots: &[Spot],
+    spots: &[Position],
     earlier: &[Computation],
     mistakes: &mut Vec<Mistake>,
 ) {
@@ -143,19 +143,19 @@ fn check_shapes(
     }
 }
 
-fn entry(parsed: &Parsed<'_>) -> Result<CompId, Mistake> {
+fn entry(parsed: &UnresolvedModule<'_>) -> Result<CompId, Mistake> {
     match (parsed.entry, parsed.order.as_slice()) {
         (Some(id), _) | (None, &[id]) => Ok(id),
         (None, order) => {
             let found = order.len();
             let message = format!("expected one computation marked `ENTRY`, found none among {found}");
-            Err(Mistake::new(Spot { line: 1, column: 1 }, message))
+            Err(Mistake::new(Position { line: 1, column: 1 }, message))
         }
     }
 }
 
 /// Orders the definitions so that each calls only earlier ones, else as they stand in the text.
-fn callees_first(parsed: &Parsed<'_>) -> Result<Vec<CompId>, Mistake> {
+fn callees_first(parsed: &UnresolvedModule<'_>) -> Result<Vec<CompId>, Mistake> {
     #[derive(PartialEq)]
     enum Visit {
         Open,
@@ -189,8 +189,9 @@ fn callees_first(parsed: &Parsed<'_>) -> Result<Vec<CompId>, Mistake> {
     Ok(order)
 }
 
-fn calls_itself(parsed: &Parsed<'_>, id: CompId) -> Mistake {
-    let (name, at) = parsed.mentions.get(id.index()).copied().unwrap_or(("", Spot { line: 1, column: 1 }));
+fn calls_itself(parsed: &UnresolvedModule<'_>, id: CompId) -> Mistake {
+    let (name, at) =
+        parsed.mentions.get(id.index()).copied().unwrap_or(("", Position { line: 1, column: 1 }));
     let at = parsed.definitions.get(&id).map_or(at, |parsed| parsed.at);
     Mistake::new(at, "calls itself, in the end").on(name)
 }

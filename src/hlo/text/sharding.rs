@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::{
-    cursor::{Cursor, Mistake},
-    lex::Kind,
+    cursor::{Mistake, TokenCursor},
+    lex::HloTokenKind,
 };
-use crate::hlo::{Devices, Sharding};
+use crate::hlo::{Sharding, TileAssignment};
 
-impl Cursor<'_> {
+impl TokenCursor<'_> {
     /// `{replicated}`, `{devices=[2,4]<=[8]}`, or several in another pair of braces.
     pub fn sharding(&mut self) -> Result<Sharding, Mistake> {
         self.expect('{')?;
-        if self.kind() != Kind::Mark('{') {
+        if self.kind() != HloTokenKind::Mark('{') {
             return self.array_sharding();
         }
         let mut elements = Vec::new();
@@ -34,7 +34,7 @@ impl Cursor<'_> {
             self.keyword("device")?;
             self.expect('=')?;
             Sharding::Maximal(self.int()?)
-        } else if self.kind() == Kind::Word("devices") {
+        } else if self.kind() == HloTokenKind::Word("devices") {
             self.tiling()?
         } else {
             return Err(self.unexpected("`replicated`, `maximal` or `devices`"));
@@ -56,21 +56,21 @@ impl Cursor<'_> {
     }
 
     /// `=[4,2]T(1,0)`
-    fn iota(&mut self) -> Result<Devices, Mistake> {
+    fn iota(&mut self) -> Result<TileAssignment, Mistake> {
         self.expect('=')?;
         let reshape = self.ints_in('[', ']')?;
         let transposed = self.accept_word("T");
         let perm = if transposed { self.ints_in('(', ')')? } else { (0..reshape.len()).collect() };
-        Ok(Devices::Iota { reshape, perm })
+        Ok(TileAssignment::Iota { reshape, perm })
     }
 
     /// `0,2,1,3`
-    fn listed(&mut self) -> Result<Devices, Mistake> {
+    fn listed(&mut self) -> Result<TileAssignment, Mistake> {
         let mut devices = vec![self.int()?];
         while self.accept(',') {
             devices.push(self.int()?);
         }
-        Ok(Devices::Listed(devices))
+        Ok(TileAssignment::Listed(devices))
     }
 
     /// `{name="value",name={value}}`
@@ -80,7 +80,7 @@ impl Cursor<'_> {
             let at = cursor.at();
             let key = cursor.attr_name()?;
             let value = match cursor.kind() {
-                Kind::Str(_) => cursor.string()?,
+                HloTokenKind::Str(_) => cursor.string()?,
                 _ => cursor.dict()?.to_owned(),
             };
             match attributes.insert(key.to_owned(), value) {

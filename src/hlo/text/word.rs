@@ -31,9 +31,9 @@ fn lists(words: &str, word: &str) -> bool {
 }
 
 /// A name as it stands in text.
-pub(super) struct Name<'a>(pub &'a str);
+pub(super) struct NameText<'a>(pub &'a str);
 
-impl fmt::Display for Name<'_> {
+impl fmt::Display for NameText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sigil = if lists(RESERVED, self.0) { "%" } else { "" };
         write!(f, "{sigil}{}", self.0)
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_reserved_word_is_marked_as_a_name() {
-        assert_eq!(Name("true").to_string(), "%true");
-        assert_eq!(Name("true.1").to_string(), "true.1");
+        assert_eq!(NameText("true").to_string(), "%true");
+        assert_eq!(NameText("true.1").to_string(), "true.1");
         assert!(is_name("_a.b-1") && !is_name("1a") && !is_name("a b") && !is_name("") && !is_name("f32"));
     }
 }

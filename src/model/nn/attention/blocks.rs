@@ -7,7 +7,7 @@
 use super::{Scope, scale, seen};
 use crate::{
     base::{ArrayShape, DType, Dim, LogicalSharding, Shape},
-    hlo::{Builder, CompId, Comparison, Iteration, Value, value_tree},
+    hlo::{Builder, CompId, ComparisonDirection, Iteration, Value, value_tree},
     templates::{TemplateError, template_args},
 };
 
@@ -276,10 +276,10 @@ impl<'a> Blocks<'a> {
 
     fn pair<'t>(&self, b: &'t Builder<'t>, PairIndex { query, key }: PairIndex<'t>) -> Pair<'t> {
         let (zero, size) = (b.scalar(DType::S32, 0.0), b.scalar(DType::S32, self.block as f64));
-        let is_last = key.compare(Comparison::Eq, query);
+        let is_last = key.compare(ComparisonDirection::Eq, query);
         let next =
             PairIndex { query: is_last.select(query + 1.0, query), key: is_last.select(zero, key + 1.0) };
-        let is_first = key.compare(Comparison::Eq, zero);
+        let is_first = key.compare(ComparisonDirection::Eq, zero);
         Pair { query: query * size, key: key * size, is_first, next }
     }
 

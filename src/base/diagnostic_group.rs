@@ -15,14 +15,18 @@ impl Diagnostics {
     /// `model.layers.{0..31}.mlp.up_proj.weight`. Of more than 20 that remain with the same message, the others are only
     /// counted. `whole` is the place of what concerns several files.
     pub fn grouped(self, whole: &str) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<DiagnosticGroup> = Vec::new();
         let mut known: HashMap<(String, String, Option<String>), usize> = HashMap::new();
         for diagnostic in self.0 {
             let (pattern, number) = pattern(diagnostic.location.item.as_deref().unwrap_or_default());
             let at = *known
                 .entry((pattern, diagnostic.message.clone(), diagnostic.hint.clone()))
                 .or_insert_with(|| {
-                    groups.push(Group { first: diagnostic.clone(), numbers: BTreeSet::new(), files: 1 });
+                    groups.push(DiagnosticGroup {
+                        first: diagnostic.clone(),
+                        numbers: BTreeSet::new(),
+                        files: 1,
+                    });
                     groups.len() - 1
                 });
             let group = &mut groups[at];
@@ -37,7 +41,7 @@ impl Diagnostics {
                 ((group.first.message.clone(), group.first.hint.clone()), group.numbers.len().max(1));
             let count = alike.entry(key).or_default();
             *count += 1;
-            let diagnostic = group.into_finding(whole);
+            let diagnostic = group.into_diagnostic(whole);
             if *count <= MAX_ALIKE {
                 shown.push(diagnostic);
             } else if let Some((_, count)) = more
@@ -59,14 +63,14 @@ impl Diagnostics {
 }
 
 /// Diagnostics that differ only in a number.
-struct Group {
+struct DiagnosticGroup {
     first: Diagnostic,
     numbers: BTreeSet<u64>,
     files: usize,
 }
 
-impl Group {
-    fn into_finding(self, whole: &str) -> Diagnostic {
+impl DiagnosticGroup {
+    fn into_diagnostic(self, whole: &str) -> Diagnostic {
         let Self { mut first, numbers, files } = self;
         if let Some(item) = first.location.item.as_mut().filter(|_| numbers.len() > 1) {
             let (pattern, _) = pattern(item);
