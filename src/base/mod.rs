@@ -2,14 +2,12 @@
 //! dimensions, places in source files and the problems found there.
 
 mod diagnostic;
-mod dim;
 mod dtype;
 mod group;
 mod hex;
 mod lines;
 mod literal;
 mod location;
-mod logical;
 mod memory;
 mod nearest;
 pub mod output;
@@ -20,13 +18,11 @@ mod sniff;
 mod text;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use dim::Dim;
 pub use dtype::DType;
 pub use hex::hex;
 pub use lines::LineIndex;
 pub use literal::Literal;
 pub use location::Location;
-pub use logical::{LogicalSharding, RuleSet};
 pub use memory::MemorySpace;
 pub use nearest::{did_you_mean, nearest};
 pub use partitioner::Partitioner;

@@ -1,11 +1,11 @@
 use super::{
-    Code, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, Rules, Tensor, TensorSharding, Violation,
-    assign,
+    Code, Dim, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, RuleSet, Rules, Tensor, TensorSharding,
+    Violation, assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Diagnostics, Dim, Location, Partitioner, RuleSet};
+use crate::base::{Diagnostics, Location, Partitioner};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]

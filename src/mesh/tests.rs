@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, RuleSet},
+    base::{ArrayShape, DType},
     hlo::{ModuleBuilder, text, verify},
 };
 

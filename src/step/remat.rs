@@ -1,7 +1,8 @@
 use super::{Remat, Workload, builder::StepBuilder};
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, MemorySpace},
+    base::{ArrayShape, DType, MemorySpace},
     hlo::Value,
+    mesh::{Dim, LogicalSharding},
     model::nn::Scope,
 };
 
