@@ -58,11 +58,11 @@ impl Starter {
     }
 }
 
-/// This program as a child.
+/// This program as a compile worker.
 pub fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram {
     WorkerProgram {
         program: env.program.clone(),
-        args: vec![OsString::from("compile-child")],
+        args: vec![OsString::from("compile-worker")],
         environment: vec![],
         timeout,
         scratch: std::env::temp_dir(),
