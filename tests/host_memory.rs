@@ -197,7 +197,7 @@ fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Op
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &options };
     let child = WorkerProgram {
         program: env!("CARGO_BIN_EXE_hloom").into(),
-        args: vec![OsString::from("compile-child")],
+        args: vec![OsString::from("compile-worker")],
         environment: vec![],
         timeout: None,
         scratch: env::temp_dir(),
