@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, env, ffi::OsString};
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, MemorySpace, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
     hlo::{
         ComparisonDirection, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto,
         verify,
     },
+    mesh::Dim,
     model::Param,
     pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
     runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, LogicalSharding, MemorySpace},
+    base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{ModuleBuilder, Sharding, verify},
-    mesh::{self, Plan},
+    mesh::{self, Dim, LogicalSharding, Plan, WithLogicalSharding},
     model::{LoraSpec, Param, base_params},
     runtime::{DeviceMesh, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},

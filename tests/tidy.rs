@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("targets", &["base", "pjrt"]),
     ("weights", &["base"]),
     ("data", &["base"]),
-    ("model", &["base", "hlo", "templates"]),
+    ("model", &["base", "hlo", "templates", "mesh"]),
     ("optim", &["base", "hlo", "templates"]),
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),

@@ -164,7 +164,9 @@ impl<'b> Tape<'b> {
                         instr.operands.iter().filter_map(|operand| values[operand.index()]).collect();
                     let again =
                         self.b.push(instr.opcode, &operands, instr.attrs.clone(), Some(instr.shape.clone()));
-                    values[next.index()] = Some(annotated_like(again.named(base_name(instr)), instr));
+                    let again = attributed_like(again.named(base_name(instr)), instr);
+                    let annotations = self.b.module().annotations(self.primal_id, next);
+                    values[next.index()] = Some(annotations.into_iter().fold(again, Value::annotate));
                 }
             }
         }
@@ -182,12 +184,9 @@ impl<'b> Tape<'b> {
             if matches!(instr.attrs, Attrs::Parameter(_)) {
                 continue;
             }
-            // A cotangent lies as its value does, laid in the opposite order.
-            let cotangent = instr
-                .logical_shardings
-                .iter()
-                .rev()
-                .fold(cotangent, |value, logical| value.with_logical_sharding(logical.clone()));
+            // A cotangent has the annotations of its value, in the opposite order.
+            let annotations = self.b.module().annotations(self.primal_id, id);
+            let cotangent = annotations.into_iter().rev().fold(cotangent, Value::annotate);
             let wanted: Vec<bool> = instr.operands.iter().map(|operand| active[operand.index()]).collect();
             let step = Step { tape: self, id, instr, cotangent, wanted: &wanted };
             let parts = match rules::vjp(&step)? {
@@ -216,16 +215,11 @@ fn parameter_like<'b>(b: &'b Builder<'b>, instr: &Instr) -> Value<'b> {
     b.parameter(base_name(instr), instr.shape.clone())
 }
 
-/// The value with the annotations of the instruction that it repeats.
-fn annotated_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
+/// The value with the sharding and the frontend attributes of the instruction that it repeats.
+fn attributed_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
     let sharded = instr.sharding.iter().fold(value, |value, sharding| value.with_sharding(sharding.clone()));
     let attributes = instr.frontend_attributes.iter();
-    let attributed =
-        attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()));
-    instr
-        .logical_shardings
-        .iter()
-        .fold(attributed, |value, logical| value.with_logical_sharding(logical.clone()))
+    attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()))
 }
 
 /// The name without the number that made it unique.

@@ -117,7 +117,9 @@ pub fn forward_with_residuals(module: &ModuleBuilder, primal: CompId, residuals:
         results,
         Attrs::Plain,
     ));
-    module.push(Computation { name: format!("{name}.with_residuals"), instrs, root })
+    let id = module.push(Computation { name: format!("{name}.with_residuals"), instrs, root });
+    module.copy_annotations(primal, id);
+    id
 }
 
 /// Whether a computation, or one that it calls, holds a contraction.

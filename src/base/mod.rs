@@ -3,14 +3,12 @@
 
 mod diagnostic;
 mod diagnostic_group;
-mod dim;
 mod dtype;
 
 mod hex;
 mod lines;
 mod literal;
 mod location;
-mod logical;
 mod memory;
 mod nd_copy;
 mod nearest;
@@ -23,13 +21,11 @@ mod sniff;
 mod text;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use dim::Dim;
 pub use dtype::DType;
 pub use hex::hex;
 pub use lines::LineIndex;
 pub use literal::Literal;
 pub use location::Location;
-pub use logical::{LogicalSharding, RuleSet};
 pub use memory::MemorySpace;
 pub use nd_copy::{ArrayWindow, at_origin, copy_window, full_window};
 pub use nearest::{did_you_mean, nearest};

@@ -10,10 +10,10 @@ use std::{
 };
 
 use super::{
-    Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
-    text::LocatedModule,
+    Alias, Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
+    Sharding, Value, infer, text::LocatedModule,
 };
-use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, LogicalSharding, Shape};
+use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, Shape};
 
 /// Collects the computations of a module.
 #[derive(Default)]
@@ -22,6 +22,7 @@ pub struct ModuleBuilder {
     gradients: RefCell<BTreeMap<CompId, CompId>>,
     derived: RefCell<BTreeMap<(CompId, Vec<usize>), CompId>>,
     sources: RefCell<BTreeMap<CompId, (String, Vec<usize>)>>,
+    annotations: RefCell<Annotations>,
 }
 
 impl ModuleBuilder {
@@ -56,12 +57,17 @@ impl ModuleBuilder {
             name: name.to_owned(),
             instrs: RefCell::default(),
             parameters: Cell::new(0),
+            annotations: RefCell::default(),
             diagnostics: RefCell::default(),
         };
         let root = define(&builder)?.id;
-        let Builder { module: _, name, instrs, parameters: _, diagnostics } = builder;
+        let Builder { module: _, name, instrs, parameters: _, annotations, diagnostics } = builder;
         diagnostics.into_inner().into_result(())?;
-        Ok(self.push(Computation { name, instrs: instrs.into_inner(), root }))
+        let id = self.push(Computation { name, instrs: instrs.into_inner(), root });
+        for (instr, annotation) in annotations.into_inner() {
+            self.annotations.borrow_mut().push(id, instr, annotation);
+        }
+        Ok(id)
     }
 
     /// Adds a computation that calls only those already here. Its name is made unique.
@@ -75,6 +81,16 @@ impl ModuleBuilder {
         }
         computations.push(computation);
         CompId::new(computations.len() - 1)
+    }
+
+    /// The annotations of an instruction.
+    pub fn annotations(&self, computation: CompId, instr: InstrId) -> Vec<Annotation> {
+        self.annotations.borrow().get(computation, instr).to_vec()
+    }
+
+    /// Attaches to the instructions of `to` the annotations of those with the same ids in `from`.
+    pub fn copy_annotations(&self, from: CompId, to: CompId) {
+        self.annotations.borrow_mut().copy(from, to);
     }
 
     /// A copy of one of the computations.
@@ -168,6 +184,7 @@ impl ModuleBuilder {
             aliases,
             host_parameters: BTreeSet::new(),
             frontend_attributes: BTreeMap::new(),
+            annotations: self.annotations.into_inner(),
         }
     }
 }
@@ -178,6 +195,7 @@ pub struct Builder<'m> {
     name: String,
     instrs: RefCell<Vec<Instr>>,
     parameters: Cell<usize>,
+    annotations: RefCell<Vec<(InstrId, Annotation)>>,
     diagnostics: RefCell<Diagnostics>,
 }
 
@@ -289,17 +307,20 @@ impl<'m> Builder<'m> {
         self.instrs.borrow_mut()[id.index()].frontend_attributes.insert(key.to_owned(), value);
     }
 
-    /// Says how the value of an instruction lies on a mesh, after what was said before.
-    #[track_caller]
-    pub(super) fn logical(&self, id: InstrId, logical: LogicalSharding) {
-        let instr = &mut self.instrs.borrow_mut()[id.index()];
-        if !matches!(&instr.shape, Shape::Array(array) if array.rank() == logical.dims.len()) {
-            let names: Vec<&str> = logical.dims.iter().map(|dim| dim.name()).collect();
-            let message = format!("expected a name for each dimension, found [{}]", names.join(", "));
-            self.report(instr.opcode, &[&instr.shape], message, panic::Location::caller());
-        } else if instr.logical_shardings.last() != Some(&logical) {
-            instr.logical_shardings.push(logical);
+    /// Attaches an annotation to an instruction, unless the last one there is equal.
+    pub(super) fn annotate(&self, id: InstrId, annotation: Annotation) {
+        let mut annotations = self.annotations.borrow_mut();
+        let last = annotations.iter().rev().find(|(instr, _)| *instr == id);
+        if last.is_none_or(|(_, last)| *last != annotation) {
+            annotations.push((id, annotation));
         }
+    }
+
+    /// Reports an instruction as invalid.
+    #[track_caller]
+    pub(super) fn reject(&self, id: InstrId, message: String) {
+        let instr = &self.instrs.borrow()[id.index()];
+        self.report(instr.opcode, &[&instr.shape], message, panic::Location::caller());
     }
 
     fn report(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &panic::Location<'_>) {

@@ -7,6 +7,7 @@
 //! [`ModuleBuilder`] makes modules from Rust, [`text::parse()`] from HLO text. [`verify()`] turns a module into a
 //! [`Verified`] one or lists all that is wrong with it; printers, encoders and plugins take only the latter.
 
+mod annotations;
 mod attrs;
 mod builder;
 mod infer;
@@ -26,6 +27,7 @@ mod tree;
 mod value;
 mod verify;
 
+pub use annotations::{Annotation, Annotations};
 pub use attrs::{
     Attrs, ComparisonDirection, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
 };

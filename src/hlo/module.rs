@@ -3,8 +3,8 @@ use std::{
     fmt,
 };
 
-use super::{Attrs, Opcode, Sharding};
-use crate::base::{LogicalSharding, Shape};
+use super::{Annotations, Attrs, Opcode, Sharding};
+use crate::base::Shape;
 
 macro_rules! ids {
     ($( $(#[$doc:meta])* $name:ident, $prefix:literal; )*) => { $(
@@ -59,24 +59,12 @@ pub struct Instr {
     pub sharding: Option<Sharding>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
-    /// How its value lies on any mesh, one after the other: it is computed as the first says and used as the last says.
-    /// They become shardings once there is a mesh, and are no part of HLO.
-    pub logical_shardings: Vec<LogicalSharding>,
 }
 
 impl Instr {
     /// An instruction without annotations.
     pub fn new(name: String, opcode: Opcode, shape: Shape, operands: Vec<InstrId>, attrs: Attrs) -> Self {
-        Self {
-            name,
-            opcode,
-            shape,
-            operands,
-            attrs,
-            sharding: None,
-            frontend_attributes: BTreeMap::new(),
-            logical_shardings: Vec::new(),
-        }
+        Self { name, opcode, shape, operands, attrs, sharding: None, frontend_attributes: BTreeMap::new() }
     }
 }
 
@@ -163,6 +151,8 @@ pub struct Module {
     pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
+    /// Notes of other layers on instructions; no part of HLO.
+    pub annotations: Annotations,
 }
 
 impl Module {

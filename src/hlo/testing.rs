@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
-    Alias, Attrs, CompId, ComparisonDirection, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId,
-    Module, Opcode, PadDim, ScatterDims, ShapeRule, Sharding, SideEffect, SliceDim, TileAssignment, Verified,
-    infer, verify,
+    Alias, Annotations, Attrs, CompId, ComparisonDirection, Computation, CustomCall, DotDims, GatherDims,
+    Instr, InstrId, Module, Opcode, PadDim, ScatterDims, ShapeRule, Sharding, SideEffect, SliceDim,
+    TileAssignment, Verified, infer, verify,
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
@@ -336,6 +336,7 @@ impl Grower {
             aliases,
             host_parameters,
             frontend_attributes,
+            annotations: Annotations::default(),
         };
         verify(module).unwrap_or_else(|diagnostics| panic!("the generator made a bad module: {diagnostics}"))
     }

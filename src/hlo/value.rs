@@ -1,10 +1,10 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Attrs, Builder, ComparisonDirection, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
-    SliceDim, memory,
+    Annotation, Attrs, Builder, ComparisonDirection, DotDims, GatherDims, InstrId, Opcode, PadDim,
+    ScatterDims, Sharding, SliceDim, memory,
 };
-use crate::base::{ArrayShape, DType, LogicalSharding, MemorySpace, Shape};
+use crate::base::{ArrayShape, DType, MemorySpace, Shape};
 
 /// The value of one instruction of a computation under construction.
 #[derive(Clone, Copy)]
@@ -113,10 +113,16 @@ impl<'b> Value<'b> {
         self
     }
 
-    /// The same value, said to lie on a mesh as `logical` says; a value with several of them is laid as each says in turn.
+    /// The same value with an annotation on its instruction, unless the last one there is equal.
+    pub fn annotate(self, annotation: Annotation) -> Self {
+        self.builder.annotate(self.id, annotation);
+        self
+    }
+
+    /// The same value; the construction of its computation fails with this message about its instruction.
     #[track_caller]
-    pub fn with_logical_sharding(self, logical: LogicalSharding) -> Self {
-        self.builder.logical(self.id, logical);
+    pub fn reject(self, message: String) -> Self {
+        self.builder.reject(self.id, message);
         self
     }
 

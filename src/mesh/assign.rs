@@ -1,5 +1,5 @@
-use super::{Mesh, OnViolation, Policy, Rules};
-use crate::base::{ArrayShape, DType, Dim, Location, RuleSet};
+use super::{Dim, Mesh, OnViolation, Policy, RuleSet, Rules};
+use crate::base::{ArrayShape, DType, Location};
 
 /// What a tensor is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

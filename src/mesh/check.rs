@@ -1,11 +1,11 @@
 use super::{
-    Code, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, Rules, Tensor, TensorSharding, Violation,
-    assign,
+    Code, Dim, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, RuleSet, Rules, Tensor, TensorSharding,
+    Violation, assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Diagnostics, Dim, Location, Partitioner, RuleSet};
+use crate::base::{DType, Diagnostics, Location, Partitioner};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,11 @@ impl Plan {
         };
         let along = along.filter(|split| !split.axes.is_empty());
         assign_along(&self.mesh, &self.rules, &self.policy, tensor, along)
+    }
+
+    /// Number of shards of a batch of `batch` rows, under the policy for indivisible sizes.
+    pub fn batch_shards(&self, batch: usize) -> usize {
+        batch_shards(&self.mesh, &self.rules, &self.policy, batch)
     }
 
     /// Bytes that each device holds at rest.
@@ -181,12 +186,22 @@ impl Loaded {
         }
     }
 
-    /// Into how many parts a batch is split on `devices` devices; one where the config is not right.
+    /// Number of shards on `devices` devices of a batch that divides evenly; a batch should be a multiple of it. One if the
+    /// config is invalid.
     pub fn batch_shards(&self, devices: usize) -> usize {
-        let mesh = Mesh::resolve(&self.config, Some(devices), &mut self.problems.clone());
-        let rule = self.config.compute.iter().find(|rule| rule.dim == Dim::Batch);
-        mesh.zip(rule).map_or(1, |(mesh, rule)| mesh.num_shards(&rule.axes).max(1))
+        let mut problems = self.problems.clone();
+        let Some(mesh) = Mesh::resolve(&self.config, Some(devices), &mut problems) else { return 1 };
+        let rules = Rules::new(&self.config, &[], &mut problems);
+        batch_shards(&mesh, &rules, &self.config.policy, mesh.devices())
     }
+}
+
+/// Number of shards of a batch of `batch` rows. Every number of devices that shards it divides the size of the mesh.
+fn batch_shards(mesh: &Mesh, rules: &Rules, policy: &Policy, batch: usize) -> usize {
+    let dims = vec![(Dim::Batch, batch)];
+    let (group, dtype, rules_of) = (Group::Batch, DType::S32, RuleSet::Compute);
+    let tensor = Tensor { name: "batch".to_owned(), group, dims, dtype, rules: rules_of };
+    assign(mesh, rules, policy, &tensor).num_shards()
 }
 
 /// A rule that cannot be followed, with all the tensors it hits in the same way.
@@ -235,8 +250,8 @@ impl Case<'_> {
                     "leave one of the two whole with \"none\", by an [[override]] if only for these tensors, or set \
                      `axis_conflict = \"replicate\"` under [policy] to leave {dim} whole"
                 );
-                let num_shards = mesh.num_shards(std::slice::from_ref(axis));
-                (policy.axis_conflict, Code::AxisConflict, message, hint, num_shards)
+                // The axis shards the outer dimension, so no device stores more.
+                (policy.axis_conflict, Code::AxisConflict, message, hint, 1)
             }
             Violation::Indivisible { axes } => {
                 let num_shards = mesh.num_shards(axes);

@@ -1,4 +1,5 @@
-use crate::base::{Dim, Location, Partitioner};
+use super::Dim;
+use crate::base::{Location, Partitioner};
 
 /// What mesh files say, the extended ones first; every entry with the line that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@
 
 mod code;
 mod config;
+mod dim;
+mod logical;
 mod read;
 
 mod grid;
@@ -27,8 +29,10 @@ pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
 pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
 pub use code::Code;
 pub use config::{Axis, MeshConfig, OnViolation, Override, Policy, Rule, Size};
+pub use dim::Dim;
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
+pub use logical::{LogicalSharding, RuleSet, WithLogicalSharding, last_logical_sharding};
 pub use names::{in_computation, matches, short};
 pub use read::{Loaded, load};
 pub use rules::Rules;

@@ -12,8 +12,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Axis, Code, MeshConfig, OnViolation, Override, Policy, Rule, Size, config::put};
-use crate::base::{Diagnostics, Dim, LineIndex, Location, Partitioner, did_you_mean, read_text};
+use super::{Axis, Code, Dim, MeshConfig, OnViolation, Override, Policy, Rule, Size, config::put};
+use crate::base::{Diagnostics, LineIndex, Location, Partitioner, did_you_mean, read_text};
 
 /// What a mesh file is expected to be.
 const MESH_CONFIG: &str = "a mesh config in TOML";

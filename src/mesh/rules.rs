@@ -1,5 +1,5 @@
-use super::{Code, MeshConfig, Override, Rule, Tensor, grid::line, matches, short};
-use crate::base::{Diagnostics, Dim, Location, RuleSet, did_you_mean};
+use super::{Code, Dim, MeshConfig, Override, Rule, RuleSet, Tensor, grid::line, matches, short};
+use crate::base::{Diagnostics, Location, did_you_mean};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]

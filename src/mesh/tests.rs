@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, RuleSet},
+    base::{ArrayShape, DType},
     hlo::{ModuleBuilder, text, verify},
 };
 
@@ -371,10 +371,35 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
     let (notes, key) =
         noted("axis_conflict = \"replicate\"", "[mesh]\nt = 2\n[store]\nkv_heads = \"t\"\nembed = \"t\"\n");
     let conflict = "stays whole, for axis t (2) splits kv_heads already and cannot split embed too: layers.*.self_attn.k_proj";
-    assert_eq!(notes, [(conflict.to_owned(), 2 * 4 * 16 * 64 * 4 / 2)]);
+    assert_eq!(notes, [(conflict.to_owned(), 0)]);
     assert_eq!(key, "f32[2,4,16,64]");
     let (notes, _) = noted("unused_axis = \"replicate\"", "[mesh]\nt = 2\n");
     assert_eq!(notes, [("splits nothing: 2 groups of devices would do the same work".to_owned(), 0)]);
+}
+
+#[test]
+fn the_batch_has_one_number_of_shards_under_every_policy() {
+    for policy in ["replicate", "pad"] {
+        let text =
+            format!("[mesh]\ndata = 4\n[compute]\nbatch = \"data\"\n[policy]\nindivisible = {policy:?}\n");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        std::fs::write(&file, text).unwrap();
+        let loaded = load(&file).unwrap();
+        let plan = loaded.plan(&tensors(), 4).unwrap();
+        let even = loaded.batch_shards(4);
+        assert_eq!((even, plan.batch_shards(even), plan.batch_shards(3 * even)), (4, 4, 4), "{policy}");
+        let uneven = if policy == "pad" { 4 } else { 1 };
+        assert_eq!(plan.batch_shards(6), uneven, "{policy}");
+        let labels = plan.assign(&Tensor {
+            name: "labels".into(),
+            group: Group::Batch,
+            dims: vec![(Dim::Batch, 6), (Dim::Seq, 3)],
+            dtype: DType::S32,
+            rules: RuleSet::Compute,
+        });
+        assert_eq!(labels.num_shards(), plan.batch_shards(6), "{policy}");
+    }
 }
 
 /// A loop in small: what is at rest becomes what is computed with, and one result lies at rest again.

@@ -7,8 +7,8 @@ use super::{
     nn::{self, LoraValues, RopeTable, Scope},
 };
 use crate::{
-    base::{Dim, LogicalSharding},
     hlo::{DotDims, Value},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
     templates::TemplateError,
 };
 

@@ -2,7 +2,7 @@
 //! the memory figures all go by it.
 
 use super::{Config, Linear, LoraPlan};
-use crate::base::Dim;
+use crate::mesh::Dim;
 
 /// A parameter of the base model; those of a layer stand for the whole stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ use crate::{
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, Sharding, Value, verify},
     mesh,
+    mesh::WithLogicalSharding,
     model::{
         Param, llama,
         nn::{self, NextToken, Scope},

@@ -13,6 +13,7 @@ use crate::{
     autodiff::{self, SavePolicy},
     base::{ArrayShape, DType},
     hlo::{Builder, CompId, Iteration, ModuleBuilder, Value, ValueTree, value_tree},
+    mesh::WithLogicalSharding,
     model::{
         Param, llama,
         nn::{self, Scope},

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     autodiff::{self, Backward, SavePolicy},
-    base::{ArrayShape, DType, Literal, LogicalSharding, MemorySpace, Shape},
-    hlo::{Attrs, Builder, CompId, Computation, InstrId, ModuleBuilder, Opcode, Value, ValueTree},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
+    hlo::{Attrs, Builder, CompId, InstrId, ModuleBuilder, Opcode, Value, ValueTree},
+    mesh::{LogicalSharding, WithLogicalSharding, last_logical_sharding},
     model::{
         AdapterId, Factor, Linear,
         llama::{self, LayerValues},
@@ -89,7 +90,7 @@ impl StepBuilder<'_> {
         let forward_with_residuals = autodiff::forward_with_residuals(module, forward, &residuals);
         let shape = array(&primal.instr(primal.parameters()[0]).shape);
         let x = LayerSlice { shape, logical: Some(nn::residual()), memory: MemorySpace::Device };
-        let saved = residuals.iter().flat_map(|&id| slices(&primal, id)).collect();
+        let saved = residuals.iter().flat_map(|&id| slices(module, forward, id)).collect();
         let tuple_len = |&id: &InstrId| primal.instr(id).shape.as_tuple().map(<[Shape]>::len);
         Ok(Layer {
             forward,
@@ -181,25 +182,25 @@ impl StepBuilder<'_> {
     }
 }
 
-/// How the arrays of a value are stacked.
-fn slices(primal: &Computation, id: InstrId) -> Vec<LayerSlice> {
-    let instr = primal.instr(id);
+/// How the arrays of a value of the computation `primal` are stacked.
+fn slices(module: &ModuleBuilder, primal: CompId, id: InstrId) -> Vec<LayerSlice> {
     let slice = |shape: &Shape, logical: Option<LogicalSharding>| LayerSlice {
         shape: array(shape),
         logical,
         memory: MemorySpace::Device,
     };
-    let last = |shardings: &[LogicalSharding]| shardings.last().cloned();
-    match &instr.shape {
-        Shape::Array(_) => vec![slice(&instr.shape, last(&instr.logical_shardings))],
+    let logical = |id: InstrId| last_logical_sharding(module, primal, id);
+    let computation = module.get(primal);
+    match &computation.instr(id).shape {
+        shape @ Shape::Array(_) => vec![slice(shape, logical(id))],
         Shape::Tuple(elements) => {
             let of_element = |index: usize| {
-                let mut users = primal.iter().map(|(_, user)| user).filter(|user| {
+                let mut users = computation.iter().filter(|(_, user)| {
                     user.opcode == Opcode::GetTupleElement
                         && user.operands == [id]
                         && user.attrs == Attrs::TupleIndex(index)
                 });
-                users.find_map(|user| last(&user.logical_shardings))
+                users.find_map(|(user, _)| logical(user))
             };
             elements.iter().enumerate().map(|(index, shape)| slice(shape, of_element(index))).collect()
         }

@@ -1,8 +1,9 @@
 //! Stacks: values of several layers as one array, with the layers as the first dimension.
 
 use crate::{
-    base::{ArrayShape, LogicalSharding, MemorySpace},
+    base::{ArrayShape, MemorySpace},
     hlo::{Builder, Value},
+    mesh::{LogicalSharding, WithLogicalSharding},
 };
 
 /// One layer's slice of a stack.

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     base::{DType, Diagnostic, Diagnostics, Location},
     hlo::{Builder, Iteration, Value, ValueTree, value_tree},
+    mesh::WithLogicalSharding,
     model::{
         AdapterId,
         nn::{NextToken, Scope, per_token},

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Role, Workload};
 use crate::{
     autodiff::SavePolicy,
-    base::{DType, Dim, MemorySpace},
+    base::{DType, MemorySpace},
+    mesh::Dim,
     model::{Linear, Param, features, nn::Attention, sizes},
 };
 

@@ -11,8 +11,9 @@ use super::{
     remat::{LayerRange, RematSchedule},
 };
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, MemorySpace},
+    base::{ArrayShape, DType, MemorySpace},
     hlo::{Builder, CompId, Iteration, Value, ValueTree},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
     model::{
         AdapterId, Param,
         nn::{self, NextToken},

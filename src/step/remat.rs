@@ -1,6 +1,6 @@
 use super::{Remat, Workload, builder::StepBuilder};
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, MemorySpace},
+    base::{DType, MemorySpace},
     hlo::Value,
     model::nn::Scope,
 };
@@ -38,10 +38,7 @@ impl StepBuilder<'_> {
     /// The rematerialization policy: the one of the options, else one by the memory it takes.
     pub fn remat(&self) -> Remat {
         let Scope { batch, .. } = self.scope;
-        let logical = LogicalSharding::compute([Dim::Batch]);
-        let shape = ArrayShape::new(DType::S32, [batch]);
-        let batch_shards =
-            self.spec.mesh.map_or(1, |plan| plan.assign_logical(&logical, &shape, "batch").num_shards());
+        let batch_shards = self.spec.mesh.map_or(1, |plan| plan.batch_shards(batch));
         self.spec.options.remat_of(&Workload { batch, ..self.spec.workload }, batch_shards)
     }
 

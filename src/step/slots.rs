@@ -1,8 +1,9 @@
 use std::fmt;
 
 use crate::{
-    base::{ArrayShape, DType, Dim, MemorySpace},
+    base::{ArrayShape, DType, MemorySpace},
     hlo::{Sharding, Verified},
+    mesh::Dim,
     model::{AdapterId, Param},
 };
 

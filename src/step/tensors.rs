@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::{
-    base::{DType, Dim, LogicalSharding, RuleSet},
-    mesh::{Group, Tensor, in_computation},
+    base::DType,
+    mesh::{Dim, Group, LogicalSharding, RuleSet, Tensor, in_computation},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
         adapter_params, base_params, features,

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     base::{ArrayShape, DType, Literal, MemorySpace, Shape, nearest},
     hlo::{
-        Alias, Attrs, AttrsKind, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId,
-        Module, Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
+        Alias, Annotations, Attrs, AttrsKind, CompId, Computation, CustomCall, DotDims, GatherDims, Instr,
+        InstrId, Module, Opcode, PadDim, ScatterDims, SideEffect, SliceDim,
         limits::{MAX_DIMS, MAX_TUPLE_NESTING},
         memory::take_host_parameters,
     },
@@ -83,7 +83,15 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
     };
     let shapes = proto.host_program_shape.unwrap_or_default().parameters;
     host_parameters.extend((0..).zip(&shapes).filter(|(_, shape)| is_host(shape)).map(|(number, _)| number));
-    Ok(Module { name: proto.name, computations, entry, aliases, host_parameters, frontend_attributes })
+    Ok(Module {
+        name: proto.name,
+        computations,
+        entry,
+        aliases,
+        host_parameters,
+        frontend_attributes,
+        annotations: Annotations::default(),
+    })
 }
 
 fn content(location: &str, message: String) -> ProtoError {

@@ -26,8 +26,7 @@ use crate::{
 /// laid out row-major, and in the device's memory; where a parameter of the entry lies is said once, of the module. Each instruction has the name `computation/instruction` as its origin. XLA wants instruction names unique over the module: a name that stood in an earlier computation
 /// gets the id behind it.
 pub fn encode(module: &Verified) -> Vec<u8> {
-    let Module { name, computations, entry: entry_id, aliases, host_parameters, frontend_attributes: _ } =
-        module.module();
+    let Module { name, computations, entry: entry_id, aliases, host_parameters, .. } = module.module();
     let mut first_id = 1;
     let mut names = HashSet::new();
     let mut encoded = Vec::with_capacity(computations.len());
@@ -106,8 +105,7 @@ fn instr_proto(
     first_id: usize,
     names: &mut HashSet<String>,
 ) -> HloInstructionProto {
-    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, logical_shardings: _ } =
-        instr;
+    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = instr;
     let mut name = name.clone();
     while !names.insert(name.clone()) {
         name = format!("{name}.{id}");

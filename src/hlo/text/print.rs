@@ -32,7 +32,7 @@ struct ModuleText<'a>(&'a Module);
 
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Module { name, computations, entry, aliases, host_parameters, frontend_attributes: _ } = self.0;
+        let Module { name, computations, entry, aliases, host_parameters, .. } = self.0;
         write!(f, "HloModule {}", NameText(name))?;
         if !aliases.is_empty() {
             let alias = |&Alias { output, parameter }: &Alias| {
@@ -71,16 +71,7 @@ struct InstrText<'a> {
 
 impl Display for InstrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Instr {
-            name,
-            opcode,
-            shape,
-            operands,
-            attrs,
-            sharding,
-            frontend_attributes,
-            logical_shardings: _,
-        } = self.instr;
+        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = self.instr;
         write!(f, "{} = {shape} {opcode}(", NameText(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,

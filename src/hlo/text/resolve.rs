@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{cursor::Mistake, lex::Position, parse::MAX_MISTAKES};
 use crate::{
     base::{Shape, nearest},
-    hlo::{Alias, CompId, Computation, Module, infer, limits},
+    hlo::{Alias, Annotations, CompId, Computation, Module, infer, limits},
 };
 
 /// A module as far as its grammar goes. Its computation ids count names in the order of their first mention.
@@ -122,7 +122,9 @@ pub(super) fn resolve(mut parsed: UnresolvedModule<'_>) -> Result<LocatedModule,
     }
     let UnresolvedModule { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
     let entry = rename(entry);
-    let module = Module { name, computations, entry, aliases, host_parameters, frontend_attributes };
+    let annotations = Annotations::default();
+    let module =
+        Module { name, computations, entry, aliases, host_parameters, frontend_attributes, annotations };
     Ok(LocatedModule { module, lines })
 }
 

@@ -1,6 +1,7 @@
 use super::{Scope, per_token};
 use crate::{
     hlo::Value,
+    mesh::WithLogicalSharding,
     model::{
         Linear,
         params::{Features, features, sizes},

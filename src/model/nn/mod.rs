@@ -18,7 +18,8 @@ pub use rope::{RopeTable, rope, rope_table};
 
 use super::Config;
 use crate::{
-    base::{DType, Dim, LogicalSharding},
+    base::DType,
+    mesh::{Dim, LogicalSharding},
     templates::Instantiator,
 };
 

@@ -1,6 +1,7 @@
 use super::{Scope, residual};
 use crate::{
     hlo::Value,
+    mesh::WithLogicalSharding,
     templates::{TemplateError, template_args},
 };
 

@@ -240,11 +240,7 @@ fn cause(value: &ComputedValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        base::{DType, Dim},
-        hlo::Sharding,
-        model::Param,
-    };
+    use crate::{base::DType, hlo::Sharding, mesh::Dim, model::Param};
 
     fn value(name: &str, opcode: &str, computation: &str, bytes: u64) -> ComputedValue {
         let [name, opcode, computation] = [name, opcode, computation].map(str::to_owned);

@@ -6,8 +6,9 @@
 
 use super::{Scope, scale, seen};
 use crate::{
-    base::{ArrayShape, DType, Dim, LogicalSharding, Shape},
+    base::{ArrayShape, DType, Shape},
     hlo::{Builder, CompId, ComparisonDirection, Iteration, Value, value_tree},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
     templates::{TemplateError, template_args},
 };
 

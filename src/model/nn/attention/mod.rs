@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{RopeTable, Scope, per_token, rope};
 use crate::{
-    base::{DType, Dim},
+    base::DType,
     hlo::{Builder, Value},
+    mesh::{Dim, WithLogicalSharding},
     model::{Linear, params::features},
     templates::{KERNELS, TemplateError, template_args},
 };
