@@ -14,8 +14,8 @@ use hloom::{
     store::Network,
     templates::TemplateLibrary,
     train::{
-        Encoded, Event, Observer,
-        run::{Ready, RunConfig, RunInput, run},
+        Encoded, Event, Observer, RunConfig,
+        run::{Ready, RunInput, run},
     },
 };
 

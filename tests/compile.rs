@@ -125,7 +125,7 @@ fn a_recompiled_bundle_needs_the_module_that_its_manifest_describes() {
     let ran = world.hloom(&format!("{TRAIN} --quiet --bundle bundle --recompile --out out"));
     let expect = format!(
         "error: bundle/module.hlo.pb is not the step that manifest.json describes: expected SHA-256 {before}, found \
-         {after}\n\nhint: copy the bundle again, or make another one with `hloom compile`\n"
+         {after}\n\nhint: copy the bundle again, or write another with `hloom compile`\n"
     );
     assert_eq!((ran.code, ran.err), (Some(2), expect));
 }
@@ -161,7 +161,7 @@ fn a_program_that_does_not_fit_is_a_no() {
     let Ran { code, out, err } = world.hloom(&format!("{COMPILE} --target small.toml"));
     assert_eq!((code, err.as_str()), (Some(1), ""), "{out}");
     assert!(out.starts_with("small:1         does NOT fit: "), "{out}");
-    assert!(out.contains("to make it fit  `--dtype bfloat16` halves the weights, by "), "{out}");
+    assert!(out.contains("to make it fit  `--dtype bfloat16` halves the weights: up to "), "{out}");
 }
 
 /// Compiles for devices that are not there; gives the module's digest.

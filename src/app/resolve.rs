@@ -14,7 +14,7 @@ use super::{
 use anyhow::Context;
 
 use crate::{
-    base::{Diagnostic, Diagnostics, MemorySpace, Setting},
+    base::{Diagnostic, Diagnostics, Location, MemorySpace, Setting},
     data::{HELD_OUT_QUESTION, HeldOut, QUICKSTART_HELD_OUT, SampleFile, UpdateSize, quickstart},
     mesh::{self, Loaded},
     model::{Config, LoraPlan, LoraSpec, Scaling, Targets, nn::Attention},
@@ -22,10 +22,7 @@ use crate::{
     runtime::{DeviceMesh, DeviceMeshError},
     step::{Packing, StepOptions},
     targets::{GpuMemory, Target},
-    train::{
-        RunData, TrainError, checkpoint,
-        run::{RunSettings, Start},
-    },
+    train::{RunData, RunSettings, Start, TrainError, checkpoint},
     weights::refuse_dangling,
 };
 
@@ -252,7 +249,7 @@ pub fn lora_plan(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnosti
     let named = |mut diagnostic: Diagnostic| {
         let setting = SETTINGS.iter().find(|(field, _)| diagnostic.location.item.as_deref() == Some(field));
         if let Some((_, setting)) = setting {
-            diagnostic.location.item = Some(setting.name().to_owned());
+            diagnostic.location = Location::file(setting.to_string());
         }
         diagnostic
     };

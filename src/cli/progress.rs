@@ -13,10 +13,7 @@ use crate::{
     app::Status,
     data::DatasetReport,
     step::Packing,
-    train::{
-        Event, Observer,
-        run::{RunConfig, RunSettings, StepRecord, When},
-    },
+    train::{Event, Observer, RunConfig, RunSettings, StepRecord, When},
 };
 
 /// In a log, every step of this many is told.

@@ -21,8 +21,8 @@ use crate::{
     runtime::Engine,
     step::StepSpec,
     train::{
-        Encoded,
-        run::{self, Ready, RunConfig, RunInput, Summary},
+        Encoded, RunConfig, Summary,
+        run::{self, Ready, RunInput},
     },
 };
 

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::{
     Model, TrainError, Trainer,
     adapter::{Factors, adapter_config},
-    run::RunConfig,
+    config::RunConfig,
 };
 use crate::{
     base::{ArrayShape, DType, Literal, Setting, hex},

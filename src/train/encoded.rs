@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use super::{
     Model, TrainError, checkpoint,
-    run::{RunSettings, Start},
+    config::{RunSettings, Start},
 };
 use crate::{
     base::{Diagnostic, Location, Setting},

@@ -1,220 +1,28 @@
 //! A training run: held-out loss and an answer before and after, updates in between, metrics and checkpoints on disk.
 
-use std::{
-    fs::{File, TryLockError},
-    io::{BufRead, BufReader, BufWriter, Write},
-    path::{Path, PathBuf},
-    time::{Instant, SystemTime},
-};
-
-use serde::{Deserialize, Serialize};
+use std::time::{Instant, SystemTime};
 
 use super::{
-    Encoded, Model, StepMetrics, TrainError, Trainer,
+    Encoded, Event, Model, Observer, StepMetrics, StepRecord, Summary, TrainError, Trainer, When,
     adapter::{Factors, adapter_config, initial_factors, peft_tensors},
     checkpoint::{self, Record},
+    config::RunConfig,
     generate,
+    metrics::Metrics,
 };
 use crate::{
-    base::{DType, Setting, output},
+    base::{Setting, output},
     data::{
-        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs,
-        Tokenizer, UpdateSize, held_out_batches,
+        Batches, Dataset, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer,
+        held_out_batches,
     },
     mesh::Plan,
-    model::{Config, LoraPlan, LoraSpec},
-    optim::{AdamW, Schedule},
+    model::LoraPlan,
     runtime::{CompiledStep, Engine},
-    step::{Packing, StepKind, StepOptions, StepSpec, Workload},
+    step::{StepKind, StepSpec},
     templates::TemplateLibrary,
     weights::{Adapter, write_adapter},
 };
-
-/// What a run is asked to be, before model and data are known.
-#[derive(Clone, Debug)]
-pub struct RunSettings {
-    /// Sequences of a micro-batch, and micro-batches of an update.
-    pub size: UpdateSize,
-    /// Positions of a sequence.
-    pub seq: usize,
-    /// Whether a sequence of a batch holds one row of the data or several.
-    pub packing: Packing,
-    /// What is adapted.
-    pub lora: LoraSpec,
-    /// How a step is computed.
-    pub options: StepOptions,
-    /// The optimizer.
-    pub optimizer: AdamW,
-    /// The largest norm of the gradients.
-    pub max_grad_norm: f64,
-    /// Decides the order of the data and the start of the adapters.
-    pub seed: u64,
-    /// Updates between two checkpoints; zero for none but the last.
-    pub save_every: usize,
-    /// Where the adapter, metrics and checkpoints go.
-    pub out: PathBuf,
-    /// Whether to go on from what `out` holds.
-    pub start: Start,
-    /// When the run begins; a resumed one takes the time at which it first began.
-    pub now: SystemTime,
-    /// A question whose answer is shown before and after.
-    pub question: Option<String>,
-}
-
-impl RunSettings {
-    /// What a run trains of a model with these adapters, computed in `dtype`.
-    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan, dtype: DType) -> Workload<'a> {
-        let &Self { size, seq, packing, .. } = self;
-        Workload { config, lora, dtype, batch: size.batch.get(), seq, packing }
-    }
-}
-
-/// Everything a run is determined by, besides model and data.
-#[derive(Clone, Debug)]
-pub struct RunConfig {
-    /// What was asked for.
-    pub settings: RunSettings,
-    /// The element type of weights and activations.
-    pub dtype: DType,
-    /// The updates, and the learning rate of every one.
-    pub schedule: Schedule,
-    /// What the adapter's config names as its base.
-    pub base_model: Option<String>,
-}
-
-impl RunConfig {
-    /// Updates.
-    pub fn steps(&self) -> usize {
-        self.schedule.total_steps
-    }
-}
-
-/// How a run begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// From fresh adapters, in a folder that holds none.
-    Fresh,
-    /// From the last checkpoint.
-    Resume,
-}
-
-/// What happens in a run, in order.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// The data are read.
-    Data {
-        /// Those to learn from.
-        train: &'a DatasetReport,
-        /// Those held out.
-        held_out: Option<&'a DatasetReport>,
-    },
-    /// Something is under way that takes a while.
-    Phase(&'a str),
-    /// Weights went to the device.
-    Loaded {
-        /// Bytes of the last tensor.
-        bytes: usize,
-    },
-    /// Everything that stays on the devices is there.
-    Placed {
-        /// Bytes that each device holds, as the plugin counts them.
-        device_bytes: &'a [u64],
-    },
-    /// A plugin warned of something while it compiled.
-    Warning(&'a str),
-    /// The run goes on from a checkpoint.
-    Resumed {
-        /// Updates made before.
-        steps: usize,
-    },
-    /// The loss on the held-out rows.
-    HeldOut {
-        /// Before or after training.
-        when: When,
-        /// Mean over counted tokens.
-        loss: f64,
-    },
-    /// The answer to the question.
-    Answer {
-        /// Before or after training.
-        when: When,
-        /// The question.
-        question: &'a str,
-        /// The model's words.
-        text: &'a str,
-    },
-    /// An update was made.
-    Step(&'a StepRecord),
-    /// The adapter is on disk.
-    Saved {
-        /// The folder.
-        folder: &'a Path,
-    },
-}
-
-/// Before or after training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Before the first update of this run.
-    Before,
-    /// After the last.
-    After,
-}
-
-/// One line of `metrics.jsonl`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct StepRecord {
-    /// Counted from one.
-    pub step: usize,
-    /// Mean loss before the update.
-    pub loss: f32,
-    /// The learning rate of the update.
-    pub learning_rate: f64,
-    /// The norm of the gradients before clipping.
-    pub grad_norm: f32,
-    /// Labelled tokens of the step.
-    pub num_label_tokens: usize,
-    /// Tokens a second, padding included.
-    pub tokens_per_second: f64,
-    /// Seconds since the first update began.
-    pub seconds: f64,
-}
-
-/// Hears what happens, and says whether to go on.
-pub trait Observer {
-    /// Something happened.
-    fn event(&mut self, event: Event<'_>);
-
-    /// Whether to end after the current update.
-    fn wants_stop(&self) -> bool;
-}
-
-/// What came of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
-    /// Updates made, those before a resumption included.
-    pub steps: usize,
-    /// Updates that were to be made; more than `steps` where the run was stopped.
-    pub steps_planned: usize,
-    /// Updates made before this run, by the one that it resumes.
-    pub steps_before: usize,
-    /// Samples of all updates made, each counted as often as it was seen.
-    pub samples_seen: u64,
-    /// Labelled tokens of all updates made.
-    pub label_tokens_seen: u64,
-    /// Loss of the first update of this run.
-    pub loss_first: Option<f32>,
-    /// Loss of the last.
-    pub loss_last: Option<f32>,
-    /// Held-out loss before the first update of this run.
-    pub held_out_before: Option<f64>,
-    /// Held-out loss after it.
-    pub held_out_after: Option<f64>,
-    /// Median over the updates, over all positions, padding included.
-    pub tokens_per_second: Option<f64>,
-    /// The folder of the adapter.
-    pub adapter: PathBuf,
-}
 
 /// Devices that are ready to train.
 #[derive(Debug)]
@@ -507,64 +315,6 @@ impl<'a> Question<'a> {
         let prompt = tokenizer.encode_plain(&prompt)?;
         generate::check_room(prompt.len(), seq, Setting::Question)?;
         Ok(Self { text, prompt })
-    }
-}
-
-/// `metrics.jsonl`, a line an update, each flushed.
-struct Metrics {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Metrics {
-    /// The file in `out`, with the lines of the first `done` updates; what a killed run wrote after its last checkpoint
-    /// is cut off, for the same updates are made again.
-    fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
-        let path = out.join(checkpoint::METRICS);
-        let error = |action: &'static str, path: &Path| {
-            let path = path.to_owned();
-            move |source| TrainError::Io { action, path, source }
-        };
-        std::fs::create_dir_all(out).map_err(error("create", out))?;
-        let mut options = File::options();
-        let file = options.read(true).append(true).create(true).open(&path).map_err(error("open", &path))?;
-        // The lock goes with the process, however that ends.
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(TrainError::InUse(out.to_owned())),
-            // Some network file systems have no locks; a run there is as safe as it was.
-            Err(TryLockError::Error(source)) if source.kind() == std::io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(source)) => return Err(error("lock", &path)(source)),
-        }
-        let kept = bytes_of_updates(&file, done).and_then(|kept| file.set_len(kept));
-        kept.map_err(error("read", &path))?;
-        Ok(Self { path, file: BufWriter::new(file) })
-    }
-
-    fn write(&mut self, record: &StepRecord) -> Result<(), TrainError> {
-        let line = serde_json::to_string(record).map_err(std::io::Error::other);
-        let written = line.and_then(|line| writeln!(self.file, "{line}").and_then(|()| self.file.flush()));
-        written.map_err(|source| TrainError::Io { action: "write", path: self.path.clone(), source })
-    }
-}
-
-/// How many bytes the whole lines take that tell of the first `done` updates.
-fn bytes_of_updates(file: &File, done: usize) -> std::io::Result<u64> {
-    #[derive(Deserialize)]
-    struct Numbered {
-        step: usize,
-    }
-    let mut lines = BufReader::new(file);
-    let mut bytes = 0;
-    let mut line = Vec::new();
-    loop {
-        let read = lines.read_until(b'\n', &mut line)?;
-        let numbered = serde_json::from_slice::<Numbered>(&line);
-        if !line.ends_with(b"\n") || !numbered.is_ok_and(|record| record.step <= done) {
-            return Ok(bytes);
-        }
-        bytes += read as u64;
-        line.clear();
     }
 }
 

@@ -29,34 +29,34 @@ fn numbers_that_lead_nowhere() {
     check("--lr nan", "error: --lr: expected a finite number above zero, found: NaN\n");
     check("--lr -1", "error: --lr: expected a finite number above zero, found: -1\n");
     check_usage("--lr fast", "invalid value 'fast' for '--lr <RATE>': invalid float literal");
-    check("--rank 0", "error: `--rank`: expected a rank of at least 1, found 0\n");
+    check("--rank 0", "error: --rank: expected a rank of at least 1, found 0\n");
     check(
         "--rank 1048576",
-        "error: `--rank`: expected a rank from 1 to 1024 for model.layers.0.self_attn.q_proj, found 1048576\n  \
+        "error: --rank: expected a rank from 1 to 1024 for model.layers.0.self_attn.q_proj, found 1048576\n  \
          hint: a rank of 64 is the full rank of this layer, [64, 64]\n",
     );
-    check("--alpha 0", "error: `--alpha`: expected a number above 0, found 0\n");
+    check("--alpha 0", "error: --alpha: expected a number above 0, found 0\n");
 }
 
 #[test]
 fn targets_that_match_nothing() {
     check(
         "--targets nothing_proj",
-        "error: `--targets`: matches no linear of the model: nothing_proj\n  \
+        "error: --targets: matches no linear of the model: nothing_proj\n  \
          hint: the linears are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj\n",
     );
     check(
         "--targets q_proj,k_porj",
-        "error: `--targets`: matches no linear of the model: k_porj\n  hint: did you mean `k_proj`?\n",
+        "error: --targets: matches no linear of the model: k_porj\n  hint: did you mean `k_proj`?\n",
     );
     check(
         "--targets re:nothing",
-        "error: `--targets`: matches no linear of the model: nothing\n  \
+        "error: --targets: matches no linear of the model: nothing\n  \
          hint: an expression must match a whole name, such as model.layers.0.self_attn.q_proj\n",
     );
     check(
         "--targets re:(",
-        "error: `--targets`: not a regular expression, at character 2 of (: \
+        "error: --targets: not a regular expression, at character 2 of (: \
          opening parenthesis without closing parenthesis\n",
     );
     check_usage(
@@ -112,14 +112,14 @@ fn models_that_cannot_be_dumped() {
          hint: built-in models: llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, \
          tiny\n",
     );
-    world.refuses("dump --model tiny --rank 0", "error: `--rank`: expected a rank of at least 1, found 0\n");
+    world.refuses("dump --model tiny --rank 0", "error: --rank: expected a rank of at least 1, found 0\n");
     world.refuses(
         "dump --model tiny --out nowhere/tiny.hlo",
         "error: cannot write: nowhere/tiny.hlo\n  caused by: No such file or directory (os error 2)\n",
     );
     world.refuses(
         "dump --model tiny --format proto --json",
-        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: give a file with --out\n",
+        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: write to a file with --out\n",
     );
 }
 
@@ -159,6 +159,6 @@ fn prompts_that_leave_no_room() {
     world.refuses(
         "generate --model model --prompt hello --max-new-tokens 1000 --quiet",
         "error: --max-new-tokens: expected at most 489 after this prompt, found: 1000\n\n\
-         hint: the model was made for 512 tokens; --seq gives room for more\n",
+         hint: the model supports 512 tokens; --seq allows more\n",
     );
 }

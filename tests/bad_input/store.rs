@@ -122,7 +122,7 @@ fn another_file_than_the_pinned_one() {
         &[
             "error: expected SHA-256 ",
             REQUIREMENT,
-            "\n\nhint: nothing was installed, since this is not the file that hloom pins; try again, or see which index \
+            "\n\nhint: nothing was installed, since this is not the pinned file; try again, or see which index \
              pip uses: `python3 -m pip config list`\n",
         ],
     );

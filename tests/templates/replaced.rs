@@ -178,6 +178,6 @@ fn the_program_says_so_too() {
         "error: mine/embed.hlo:3: `e`: parameter 0 is missing: expected f32[256,64]\n\
          mine/embed.hlo:3: `e`: parameter 1 is missing: expected s32[4,32]\n\
          mine/embed.hlo:4: `x`: expected f32[4,32,64] as the result, found f32[]\n\n\
-         hint: a template given with --templates must keep its parameters and result\n",
+         hint: a replaced template must keep its parameters and result\n",
     );
 }
