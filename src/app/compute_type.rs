@@ -6,7 +6,7 @@ use crate::{
     targets::Platform,
 };
 
-/// The element type of weights and activations in a step, and why it is taken.
+/// The element type of weights and activations in a step, and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeType {
     /// The type.
@@ -43,7 +43,7 @@ impl ComputeType {
         Self { dtype, reason }
     }
 
-    /// What to tell the user: nothing where the type was requested.
+    /// A notice for the user; none if the type was requested.
     pub fn notice(&self) -> Option<String> {
         (self.reason != Reason::Requested).then(|| format!("computing in {self}"))
     }

@@ -1,4 +1,4 @@
-//! From settings to a run: the defaults, and what is not possible.
+//! Resolves settings: defaults, and checks of values.
 
 use std::{
     num::NonZeroUsize,
@@ -26,10 +26,10 @@ use crate::{
     weights::refuse_dangling,
 };
 
-/// The rows to learn from and those held out.
+/// The training samples and the held-out samples.
 ///
 /// # Errors
-/// If the file is not right, or too many rows are to be held out.
+/// If the file is invalid, or too few samples are left for training.
 pub fn data(settings: &Settings) -> Result<RunData, AppError> {
     let (rows, held_out) = match &settings.data {
         None => {
@@ -57,7 +57,7 @@ pub fn data(settings: &Settings) -> Result<RunData, AppError> {
 /// relative defaults are.
 ///
 /// # Errors
-/// The first setting that is not possible, also one of the schedule.
+/// The first invalid setting, including those of the schedule.
 pub fn run_settings(
     settings: &Settings,
     batch_shards: usize,
@@ -70,7 +70,7 @@ pub fn run_settings(
         batch: at_least_one(Setting::Batch, batch)?,
         accumulate: at_least_one(Setting::Accumulate, settings.accumulate.unwrap_or(defaults::ACCUMULATE))?,
     };
-    // Before anything is fetched; how many updates there are is known only with the rows.
+    // Checked before anything is fetched; the number of updates is known only with the samples.
     schedule(settings, 1)?;
     let start = if settings.resume == Some(true) { Start::Resume } else { Start::Fresh };
     let question = || quick_start.then(|| HELD_OUT_QUESTION.to_owned());
@@ -91,10 +91,10 @@ pub fn run_settings(
     })
 }
 
-/// The learning rates of a run's updates, of which `one_pass` makes a pass over the data.
+/// The learning rate schedule of a run; `one_pass` is the number of updates of one epoch.
 ///
 /// # Errors
-/// If there are no updates, or their rate leads nowhere.
+/// If there are no updates, or the rate is not a positive number.
 pub fn schedule(settings: &Settings, one_pass: usize) -> Result<Schedule, AppError> {
     let quick_start = settings.data.is_none();
     let steps = if quick_start { defaults::QUICKSTART_STEPS } else { one_pass.max(1) };
@@ -121,7 +121,7 @@ pub enum DataSource {
     Own,
 }
 
-/// The sizes of a batch.
+/// The size of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchShape {
     /// Sequences.
@@ -133,7 +133,7 @@ pub struct BatchShape {
 /// The sizes of a batch that is split into `batch_shards`.
 ///
 /// # Errors
-/// If there is nothing in it.
+/// If it is empty or too large.
 pub fn batch_shape(
     settings: &Settings,
     source: DataSource,
@@ -160,10 +160,10 @@ pub fn batch_shape(
     Ok(BatchShape { batch, seq })
 }
 
-/// How a step of these sizes is computed, on a mesh that splits a batch into `batch_shards`.
+/// The step options for this batch, on a mesh with `batch_shards` shards of it.
 ///
 /// # Errors
-/// If the batch cannot be taken apart as requested.
+/// If the batch cannot be divided as requested, or settings contradict each other.
 pub fn options(settings: &Settings, shape: BatchShape, batch_shards: usize) -> Result<StepOptions, AppError> {
     let BatchShape { batch, seq } = shape;
     let usual = StepOptions::for_length(seq);
@@ -222,7 +222,7 @@ pub fn settings_of_options(options: &StepOptions) -> Settings {
     }
 }
 
-/// What is adapted, and how.
+/// The adapters.
 pub fn lora(settings: &Settings) -> LoraSpec {
     fn entries<T: Clone>(table: &Option<Ordered<T>>) -> Vec<(String, T)> {
         table.as_ref().map(|table| table.0.clone()).unwrap_or_default()
@@ -239,10 +239,10 @@ pub fn lora(settings: &Settings) -> LoraSpec {
     }
 }
 
-/// Decides which linears of a model are adapted, with what rank and scale.
+/// Resolves which linears of a model are adapted, with what rank and scale.
 ///
 /// # Errors
-/// Every problem found, each at the setting it comes from.
+/// Every problem, each at its setting.
 pub fn lora_plan(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnostics> {
     const SETTINGS: [(&str, Setting); 3] =
         [("r", Setting::Rank), ("lora_alpha", Setting::Alpha), ("target_modules", Setting::Targets)];
@@ -256,10 +256,10 @@ pub fn lora_plan(spec: &LoraSpec, config: &Config) -> Result<LoraPlan, Diagnosti
     spec.resolve(config).map_err(|diagnostics| Diagnostics(diagnostics.0.into_iter().map(named).collect()))
 }
 
-/// The target, with how its memory is taken.
+/// The target, with its GPU memory settings.
 ///
 /// # Errors
-/// If it has none that could be taken so.
+/// If it has no GPUs, or the fraction is invalid.
 pub fn target(settings: &Settings) -> Result<Option<Parsed<Target>>, AppError> {
     let memory = GpuMemory { fraction: settings.memory_fraction, preallocate: settings.preallocate };
     if memory == GpuMemory::default() {
@@ -289,7 +289,7 @@ pub fn devices(target: Option<&Parsed<Target>>, mesh: Option<&Path>) -> Result<D
 /// The optimizer.
 ///
 /// # Errors
-/// If a number leads nowhere.
+/// If a number is out of range.
 pub fn optimizer(settings: &Settings) -> Result<AdamW, AppError> {
     let AdamW { beta1, beta2, eps, .. } = AdamW::default();
     let weight_decay = settings.weight_decay.unwrap_or(defaults::WEIGHT_DECAY);
@@ -304,10 +304,10 @@ pub fn optimizer(settings: &Settings) -> Result<AdamW, AppError> {
     })
 }
 
-/// The largest norm of the gradients; infinity clips nothing.
+/// The global norm that gradients are clipped to; infinity disables clipping.
 ///
 /// # Errors
-/// If it lets nothing through.
+/// If it is not above zero.
 pub fn max_grad_norm(settings: &Settings) -> Result<f64, AppError> {
     let norm = settings.max_grad_norm.unwrap_or(defaults::MAX_GRAD_NORM);
     if norm > 0.0 {
@@ -320,10 +320,10 @@ pub fn max_grad_norm(settings: &Settings) -> Result<f64, AppError> {
     }))
 }
 
-/// Where a run goes: the folder that was given, else the first of `out`, `out-2`, `out-3` ... without an adapter.
+/// The output folder: the given one, else the first of `out`, `out-2`, `out-3` ... without files of a run.
 ///
 /// # Errors
-/// If the given one holds an adapter and the run starts afresh, or none is given to resume from.
+/// If the given one contains an adapter and the run does not resume, or none is given to resume from.
 fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> Result<PathBuf, AppError> {
     match (given, start) {
         (Some(out), Start::Resume) => Ok(out.to_owned()),

@@ -1,4 +1,4 @@
-//! What commands work with: models, plugins, templates; found, or fetched where that is allowed.
+//! Models, plugins and templates: found, or fetched where that is allowed.
 
 use std::{
     path::{Path, PathBuf},
@@ -44,7 +44,7 @@ impl Resources {
         Self { store: Store::at(store), network }
     }
 
-    /// The model that `named` says: a path, or the one that can be fetched, which is also the default.
+    /// The model at a path, or the one that can be fetched, which is the default.
     pub fn model(&self, named: Option<&str>, status: &mut dyn Status) -> Result<NamedModel, AppError> {
         let named = named.unwrap_or(defaults::MODEL);
         refuse_dangling(Path::new(named))?;
@@ -62,7 +62,7 @@ impl Resources {
         Ok(named)
     }
 
-    /// The plugin for a target: the file given, else the store's, else Python's, else it is fetched.
+    /// The plugin for a target: the given file, else the store's, else Python's, else it is fetched.
     pub fn plugin(
         &self,
         target: &Target,
@@ -95,12 +95,12 @@ impl Resources {
         if let Some(found) = self.store.find(package, None)? {
             return Ok(Some(found.path));
         }
-        // Without Python there is nothing in it; whether that matters is told when something is to be fetched.
+        // Without Python there is none; whether that matters is reported when something has to be fetched.
         let found = self.store.find_in_python(package).ok().flatten();
         Ok(found.map(|found| found.path))
     }
 
-    /// The package's file, fetched where the store lacks it.
+    /// The package's file, fetched if the store lacks it.
     pub fn fetch(&self, package: &Package, status: &mut dyn Status) -> Result<PathBuf, AppError> {
         let mut progress = |what: &str, done, total| status.fetched(what, done, total);
         let path = self.store.ensure(package, self.network, &mut progress)?;
@@ -109,7 +109,7 @@ impl Resources {
     }
 }
 
-/// The configuration of a built-in model, or of a model on disk with what its files leave open or contradict.
+/// The config of a built-in model, or of a model on disk with warnings about its files.
 pub fn config(named: &str) -> Result<(Config, Vec<Diagnostic>), AppError> {
     let path = Path::new(named);
     refuse_dangling(path)?;
@@ -124,7 +124,7 @@ pub fn config(named: &str) -> Result<(Config, Vec<Diagnostic>), AppError> {
     Err(TrainError::Setting { setting: Setting::Model, problem, hint: Some(hint) }.into())
 }
 
-/// The built-in templates, with those of a folder in place of the ones of the same name.
+/// The built-in templates, some replaced by those of a folder.
 pub fn templates(folder: Option<&Path>, platform: Option<Platform>) -> Result<TemplateLibrary, AppError> {
     let platforms: Vec<&str> = Platform::ALL.iter().map(|platform| platform.name()).collect();
     let read = |folder| TemplateLibrary::replaced_from(folder, platform.map(Platform::name), &platforms);

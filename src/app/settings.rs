@@ -23,7 +23,7 @@ macro_rules! settings {
             struct $group:ident { $( $(#[$of_member:meta])* $member:ident: $of:ty, )* }
         )*
     ) => {
-        /// What a run can be told; what is left out has a default.
+        /// Settings of a run; those that are not set have defaults.
         #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Settings {
@@ -32,7 +32,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// These settings, and those of `other` where these say nothing.
+            /// These settings, completed by those of `other`.
             pub fn or(self, other: Self) -> Self {
                 Self {
                     $( $name: self.$name.or(other.$name), )*
@@ -272,7 +272,7 @@ fn setting(field: &str) -> Setting {
     found.expect("every field of the settings is a setting")
 }
 
-/// A table whose order counts.
+/// A table that keeps its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(pub Vec<(String, T)>);
 

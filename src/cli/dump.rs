@@ -22,7 +22,7 @@ use crate::{
     train::TrainError,
 };
 
-/// Show the module of a step, as it is before any compiler sees it. Needs neither weights nor a plugin.
+/// Print the HLO module of a step, before any compiler. Needs neither weights nor a plugin.
 #[derive(clap::Args, Debug)]
 pub struct Dump {
     #[command(flatten)]
@@ -31,36 +31,36 @@ pub struct Dump {
     options: StepOptionArgs,
     #[command(flatten)]
     target: TargetArg,
-    /// A mesh config, whose shardings the module then has
+    /// Mesh config that shards the module
     #[arg(long, value_name = "F")]
     mesh: Option<PathBuf>,
-    /// Which program of a run
+    /// Program of the step
     #[arg(long, value_enum, default_value_t = Program::Train)]
     program: Program,
-    /// How far it has come [default: sharded with --mesh, else graph]
+    /// Stage of the module [default: sharded with --mesh, else graph]
     #[arg(long, value_enum)]
     stage: Option<Stage>,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// A folder of templates that replace the built-in ones of the same name
+    /// Folder of templates that replace built-in ones of the same name
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
     /// File to write; `-` is standard output [default: -]
     #[arg(long, value_name = "F")]
     out: Option<PathBuf>,
-    /// One JSON object on standard output, the module in it unless it goes to a file
+    /// Print one JSON object to standard output, with the module in it unless it goes to a file
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Program {
-    /// Forward, backward and update in one
+    /// Forward, backward and update
     Train,
-    /// Forward and backward of one of several batches of an update
+    /// Forward and backward of one gradient accumulation step
     Accumulate,
-    /// The update after those
+    /// The update with accumulated gradients
     Apply,
     /// The loss
     Evaluate,
@@ -173,7 +173,7 @@ impl From<Program> for step::StepKind {
     }
 }
 
-/// Bytes of a proto belong neither on a terminal nor into JSON.
+/// Rejects the bytes of a proto on a terminal and in JSON.
 fn check_proto_sink(kind: Stream, json: bool) -> Result<(), AppError> {
     let sink = match kind {
         _ if json => "a JSON object",

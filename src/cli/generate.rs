@@ -15,30 +15,30 @@ use crate::{
     weights::read_adapter,
 };
 
-/// Programs are made for lengths that are multiples of this.
+/// Programs are built for row lengths that are multiples of this.
 const LENGTH_STEP: usize = 64;
 
-/// Write a few tokens, to see what training did.
+/// Generate text greedily, with or without an adapter.
 ///
-/// The likeliest token each time; every token runs over the whole text, so this is slow.
+/// Takes the most likely token each time. Every token runs over the entire text, so this is slow.
 #[derive(clap::Args, Debug)]
 pub struct Generate {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// The folder of an adapter
+    /// Folder of an adapter
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
-    /// What the user says
+    /// Prompt: a user message, or text to continue with --raw
     #[arg(long, value_name = "TEXT")]
     prompt: String,
-    /// Continue the prompt as it stands, without the chat template
+    /// Continue the prompt as it is, without the chat template
     #[arg(long)]
     raw: bool,
-    /// Tokens to write at most
+    /// Maximum number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_new_tokens: usize,
-    /// Tokens that the program has room for [default: as many as are needed]
+    /// Tokens of a row of the program [default: as many as needed]
     #[arg(long, value_name = "N")]
     seq: Option<usize>,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type that
@@ -82,7 +82,7 @@ impl Generate {
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let (dtype, packing) = (compute_type.dtype, Packing::Off);
         let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
-        // A single sequence is not split, whatever the mesh does with batches.
+        // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
         let spec = StepSpec {
@@ -115,7 +115,7 @@ impl Generate {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As a user's message, where the model has a chat template.
+    /// As a user message, if the model has a chat template.
     Chat,
     Raw,
 }
@@ -135,7 +135,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     }
 }
 
-/// Tokens that the program must have room for.
+/// Tokens of a row of the program.
 fn length(prompt: usize, new: usize, given: Option<usize>, max: usize) -> Result<usize, AppError> {
     if let Some(seq) = given {
         return match i32::try_from(seq) {

@@ -9,7 +9,7 @@ use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
 use crate::{app::Parsed, targets::Target};
 
-/// The user's home folder, which `~` stands for.
+/// The user's home folder, for `~`.
 #[derive(Clone, Debug)]
 pub struct Home(pub Option<PathBuf>);
 
@@ -22,7 +22,7 @@ impl Home {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         let (user, below) = rest.split_once('/').map_or((rest, None), |(user, below)| (user, Some(below)));
         if !user.is_empty() {
-            // A name may begin so; what exists is meant as it is written.
+            // A file name may begin with `~`; an existing one is taken literally.
             let first = Path::new(path).components().next();
             return match first.is_some_and(|first| Path::new(first.as_os_str()).exists()) {
                 true => Ok(path.to_owned()),
@@ -58,7 +58,7 @@ impl Home {
     }
 }
 
-/// How the value of an argument may be a path.
+/// Arguments whose value is a path, or may be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathLike {
     /// A path.

@@ -1,4 +1,4 @@
-//! `hloom check` and `hloom explain`: what a mesh config means for a model, without a plugin.
+//! `hloom check` and `hloom explain`: a mesh config applied to a model, without a plugin.
 
 use std::{io::Write, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     step,
 };
 
-/// A mesh config, and the tensors that it is to lay.
+/// A mesh config, and the tensors that it shards.
 #[derive(clap::Args, Debug)]
 struct MeshArgs {
     /// The mesh config
@@ -26,24 +26,24 @@ struct MeshArgs {
     model: ModelArgs,
     #[command(flatten)]
     target: TargetArg,
-    /// One JSON object on standard output
+    /// Print one JSON object to standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Find everything that is wrong with a mesh config, and show what each device would hold. Needs no plugin.
+/// Check a mesh config: print every problem, and the bytes that each device stores. Needs no plugin.
 #[derive(clap::Args, Debug)]
 pub struct Check {
     #[command(flatten)]
     args: MeshArgs,
 }
 
-/// Show how tensors lie on a mesh, and which line decided that.
+/// Explain how tensors are sharded, with the line of the mesh config that decides it.
 #[derive(clap::Args, Debug)]
 pub struct Explain {
     #[command(flatten)]
     args: MeshArgs,
-    /// Which tensors, such as 'layers.*.self_attn.k_proj'; `*` stands for any text
+    /// Tensors, such as 'layers.*.self_attn.k_proj'; `*` matches any text
     #[arg(value_name = "PARAM")]
     param: String,
 }

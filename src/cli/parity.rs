@@ -17,18 +17,18 @@ use crate::{
     train::parity::{Case, CaseFiles, ParityReport, ParityRow, ParitySetup},
 };
 
-/// Compare logits, losses, gradients and training with golden values.
+/// Compare logits, losses, gradients and training with reference values.
 ///
-/// Exits with 1 if any is farther away than its limit. `tests/golden/generate.py` makes golden values of any model.
+/// Exits with 1 if any error exceeds its limit. `tests/golden/generate.py` computes reference values of any model.
 #[derive(clap::Args, Debug)]
 pub struct Parity {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// The folder of the adapter [default: the model's folder, if it holds one]
+    /// Folder of the adapter [default: the model's folder, if it contains one]
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
-    /// The golden values; the .json beside them says the optimizer's settings
+    /// Reference values; the .json beside them has the optimizer's settings
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
     #[command(flatten)]
@@ -88,14 +88,14 @@ impl Parity {
     }
 }
 
-/// How much of its limit an error takes; not a number is worst.
+/// An error as a share of its limit; NaN is the worst.
 fn badness(row: &ParityRow) -> f64 {
     if row.error.is_nan() { f64::INFINITY } else { row.error / row.limit }
 }
 
-/// The rows in their order, and how many of them passed.
+/// The rows in their order, and the number that passed.
 fn table(rows: &[ParityRow]) -> String {
-    // What every adapter tensor's name begins with would only make the lines too long for a terminal.
+    // The common prefix of adapter tensors would make the lines too long for a terminal.
     let short = |row: &ParityRow| row.name.replace("base_model.model.model.", "");
     let width = rows.iter().map(|row| short(row).len()).max().unwrap_or(0);
     let mut text = String::new();

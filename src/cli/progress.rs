@@ -1,4 +1,4 @@
-//! How a command comes along, on standard error: bars for a person, lines for a log.
+//! Progress of a command, on standard error: bars on a terminal, lines in a log.
 
 use std::{io::Write, time::Duration};
 
@@ -16,15 +16,15 @@ use crate::{
     train::{Event, Observer, RunConfig, RunSettings, StepRecord, When},
 };
 
-/// In a log, every step of this many is told.
+/// Steps between two lines of a log.
 const STEPS_PER_LINE: usize = 10;
 
-/// Tells what is under way.
+/// Shows progress.
 pub struct Reporter<'a> {
     err: &'a mut dyn Write,
     screen: Screen,
     bar: ProgressBar,
-    /// What the bar shows, or the last line said.
+    /// The text of the bar, or the last line.
     now: String,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Reporter<'a> {
         what.clone_into(&mut self.now);
     }
 
-    /// A step was made.
+    /// Shows a training step.
     fn step(&mut self, record: &StepRecord, steps: usize, text: String) {
         match self.screen {
             Screen::Silent => {}
@@ -147,7 +147,7 @@ pub struct Answers {
     pub after: Option<String>,
 }
 
-/// Watches a training run.
+/// Shows the events of a training run.
 pub struct ConsoleObserver<'r, 'e> {
     reporter: &'r mut Reporter<'e>,
     steps: usize,
@@ -173,7 +173,7 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
         Self { reporter, steps, seq, packing, weight_bytes, signals, interrupt: None, made: 0, answers: None }
     }
 
-    /// What was answered.
+    /// The answers.
     pub fn into_answers(self) -> Option<Answers> {
         self.answers
     }
@@ -264,7 +264,7 @@ impl Observer for ConsoleObserver<'_, '_> {
     }
 }
 
-/// What several devices hold.
+/// Bytes of several devices, as text.
 fn held(device_bytes: &[u64]) -> String {
     let most = device_bytes.iter().copied().max().unwrap_or_default();
     let least = device_bytes.iter().copied().min().unwrap_or_default();

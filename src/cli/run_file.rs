@@ -16,20 +16,20 @@ use crate::{
     base::{Diagnostic, Diagnostics, LineIndex, Location, nearest, read_text},
 };
 
-/// Keys that are no flags.
+/// Keys without a flag.
 const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 
 /// Reads a run file.
 ///
 /// # Errors
-/// If it cannot be read, is not TOML, or says what is no setting; with the line.
+/// If it cannot be read or is not TOML, or has unknown or invalid settings; with the line.
 pub fn read(path: &Path, home: &Home) -> Result<Settings, AppError> {
     let text =
         read_text(path, "settings in TOML").with_context(|| format!("cannot read: {}", path.display()))?;
     Ok(parse(&text, &path.display().to_string(), home)?)
 }
 
-/// Reads a run file and drops what it says.
+/// Reads a run file and drops it.
 ///
 /// # Errors
 /// As [`read`].
@@ -71,11 +71,10 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
                 None => format!("known settings: {}", known.join(", ")),
             };
             diagnostics.push(
-                Diagnostic::error(location.at(key.get_ref().as_ref()), "no such setting").with_hint(hint),
+                Diagnostic::error(location.at(key.get_ref().as_ref()), "unknown setting").with_hint(hint),
             );
         } else if renamed.insert(Spanned::new(key.span(), name.into()), value).is_some() {
-            diagnostics
-                .push(Diagnostic::error(location.at(key.get_ref().as_ref()), "this setting stands twice"));
+            diagnostics.push(Diagnostic::error(location.at(key.get_ref().as_ref()), "duplicate setting"));
         }
     }
     diagnostics.into_result(())?;
@@ -87,7 +86,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     })
 }
 
-/// A message with the words of users in place of Rust's names for numbers.
+/// A message without Rust's names for numbers.
 fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 4] =
         [("usize", "a whole number"), ("u64", "a whole number"), ("f32", "a number"), ("f64", "a number")];
@@ -140,10 +139,10 @@ mod tests {
     fn what_is_no_setting_is_named_with_its_line() {
         check_wrong(
             "steps = 3\nwarm_up = 1\nmax-grad-nrom = 1\n",
-            "run.toml:2: `warm_up`: no such setting\n  hint: did you mean `warmup`?\n\
-             run.toml:3: `max-grad-nrom`: no such setting\n  hint: did you mean `max-grad-norm`?",
+            "run.toml:2: `warm_up`: unknown setting\n  hint: did you mean `warmup`?\n\
+             run.toml:3: `max-grad-nrom`: unknown setting\n  hint: did you mean `max-grad-norm`?",
         );
-        check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: this setting stands twice");
+        check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: duplicate setting");
     }
 
     #[test]

@@ -26,13 +26,13 @@ use crate::{
     },
 };
 
-/// Train an adapter.
+/// Train a LoRA adapter.
 ///
-/// Without arguments this is the quick start: SmolLM2-135M-Instruct learns the manner of an old weaver on the CPU.
-/// What is missing is fetched with `python3 -m pip`.
+/// Without arguments, runs the quick start: SmolLM2-135M-Instruct learns to answer like an old weaver, on the CPU.
+/// Missing packages are fetched with `python3 -m pip`.
 #[derive(clap::Args, Debug)]
 pub struct Train {
-    /// A file with any of these settings, as TOML; flags win
+    /// TOML file with any of these settings; flags override it
     #[arg(long, value_name = "run.toml")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl Train {
         }
 
         let data = Encoded::new(&requested, &model, &data)?;
-        // How many sequences the rows make is not known before: several may share one, and some are left out.
+        // The number of rows is known only now: several samples may share one, and some are left out.
         let config = RunConfig {
             schedule: resolve::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
             settings: requested,

@@ -1,4 +1,4 @@
-//! The worker processes of this program, in which plugins are tried.
+//! Worker processes of this program, in which plugins are started first.
 
 use std::{ffi::OsString, fs, io, path::Path, thread, time::Duration};
 
@@ -26,13 +26,13 @@ pub fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram
     }
 }
 
-/// The worker's side.
+/// Serves a request, in the worker process.
 pub fn serve(folder: &Path) -> Result<Answer, Failure> {
-    // The parent holds the other end of the pipe as long as it lives, however it ends.
+    // The parent holds the other end of the pipe until it ends, even if it is killed.
     let request = folder.to_owned();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // Nothing is left to remove where the parent has.
+        // The parent may have removed it.
         let _ = fs::remove_dir_all(request);
         kill_self();
     });

@@ -1,4 +1,4 @@
-//! Between PEFT's adapters, one pair of matrices a module, and the stacks that a step works on.
+//! Converts PEFT's adapters, one pair of matrices per module, to and from the stacked factors of a step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use crate::{
 /// The stacked factors, by role.
 pub type Factors = BTreeMap<AdapterId, Literal>;
 
-/// Fresh adapters as PEFT starts them: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
-/// the model starts as it was. The numbers depend on nothing but `seed`.
+/// Initial adapters as in PEFT: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
+/// the model starts unchanged. The numbers depend only on `seed`.
 pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut factors = empty_factors(config, plan);
@@ -34,11 +34,11 @@ pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
     factors
 }
 
-/// Stacks PEFT's tensors for a step. `B` is turned so that the rank comes first; ranks below the largest are filled up
+/// Stacks PEFT's tensors for a step. `B` is transposed so that the rank comes first; smaller ranks are padded
 /// with zeros.
 ///
 /// # Errors
-/// Every tensor that is missing, has the wrong sizes, or belongs to no adapted module. `file` is where they come from.
+/// Every tensor that is missing, has the wrong shape, or belongs to no adapted module. `file` is their file.
 pub fn stack_factors(
     tensors: &BTreeMap<String, Literal>,
     config: &Config,
@@ -48,7 +48,7 @@ pub fn stack_factors(
     let mut diagnostics = Diagnostics::default();
     check_tensors(tensors, config, plan, file, &mut diagnostics);
     diagnostics.grouped(file).into_result(())?;
-    // Ranks are believed only now that there are tensors of such sizes.
+    // Ranks are trusted only now that tensors of such sizes exist.
     let mut factors = empty_factors(config, plan);
     for (name, id, layer, [rank, features]) in entries(config, plan) {
         let Some(tensor) = tensors.get(&name) else { continue };
@@ -118,7 +118,7 @@ pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTre
     entries(config, plan).filter_map(tensor).collect()
 }
 
-/// What an adapter_config.json says of which linears are adapted.
+/// The adapters that an adapter_config.json describes.
 pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
     let modules = |targets: &Targets| match targets {
         Targets::Names(names) => PeftModules::List(names.clone()),
@@ -161,21 +161,21 @@ pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterCon
     }
 }
 
-/// An adapter as a step for one model takes it.
+/// An adapter that was matched with a model.
 #[derive(Debug)]
 pub struct OpenedAdapter {
-    /// What it adapts.
+    /// The adapted linears.
     pub plan: LoraPlan,
     /// Its tensors, stacked.
     pub factors: Factors,
-    /// What its files have beyond what the model has, and is ignored as PEFT ignores it; and names that were changed.
+    /// Warnings about entries that the model lacks, which are ignored as in PEFT, and about renamed tensors.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Fits an adapter of `folder` to a model.
+/// Matches an adapter of `folder` with a model.
 ///
 /// # Errors
-/// If its config asks for what the model cannot adapt, or tensors of the adapted modules are missing or have wrong sizes.
+/// If its config is unsupported, or tensors of the adapted modules are missing or have wrong shapes.
 pub fn open_adapter(
     mut adapter: Adapter,
     config: &Config,

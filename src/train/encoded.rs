@@ -10,7 +10,7 @@ use crate::{
     step::Packing,
 };
 
-/// What a run learns from.
+/// Samples of a run.
 #[derive(Clone, Debug)]
 pub struct RunData {
     /// Samples to train on.
@@ -19,11 +19,11 @@ pub struct RunData {
     pub held_out: Option<SampleFile>,
 }
 
-/// What a run learns from, as the model reads it, and what it goes on from.
+/// Encoded samples of a run, and the checkpoint that it resumes from.
 #[derive(Debug)]
 pub struct Encoded {
     pub(super) tokenizer: Tokenizer,
-    /// When the run first began, which a chat template may have written into the rows.
+    /// Start of the run, which a chat template may have written into the samples.
     pub(super) started: SystemTime,
     pub(super) train: Dataset,
     pub(super) held_out: Option<Dataset>,
@@ -31,10 +31,10 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes the rows, and packs them where the run does.
+    /// Encodes the samples, and packs them into rows if the run does.
     ///
     /// # Errors
-    /// If they cannot be encoded for this model, or the output folder does not fit the start of the run.
+    /// If they cannot be encoded for this model, or the output folder is occupied or has no checkpoint to resume from.
     pub fn new(settings: &RunSettings, model: &Model, data: &RunData) -> Result<Self, TrainError> {
         check_positions(settings, model)?;
         let saved = match settings.start {
@@ -64,7 +64,7 @@ impl Encoded {
         Ok(Self { tokenizer, started, train, held_out, saved })
     }
 
-    /// Sequences of one pass.
+    /// Rows of one epoch.
     pub fn sequences(&self) -> usize {
         self.train.rows().len()
     }
@@ -81,7 +81,7 @@ fn nothing_held_out(held_out: &SampleFile, seq: usize) -> Diagnostic {
         .with_hint("raise the sequence length, or shorten the prompts")
 }
 
-/// Refuses sequences longer than the model was made for: its positions would be extrapolated.
+/// Rejects rows longer than the model's maximum: positions would be extrapolated.
 fn check_positions(settings: &RunSettings, model: &Model) -> Result<(), TrainError> {
     let most = model.config.max_position_embeddings;
     if settings.seq <= most {

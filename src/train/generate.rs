@@ -1,4 +1,4 @@
-//! Greedy decoding: a few tokens, to see what training did. Every token runs over the whole prefix.
+//! Greedy decoding, to see what training changed. Every token runs over the entire prefix.
 
 use super::{TrainError, Trainer};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
 };
 
 /// Continues `prompt` by the likeliest token that the tokenizer knows, up to `max_new_tokens`, the end of the trainer's
-/// sequence, or the first of the tokenizer's stop tokens, which is included.
+/// row, or the first of the tokenizer's stop tokens, which is included.
 ///
 /// # Errors
-/// If the prompt is empty or leaves no room, the logits are not numbers, or the plugin fails.
+/// If the prompt is empty or leaves no room, the logits are not finite, or the plugin fails.
 pub fn greedy(
     trainer: &mut Trainer<'_>,
     prompt: &[u32],

@@ -10,15 +10,15 @@ use serde::Deserialize;
 
 use super::{TrainError, checkpoint, events::StepRecord};
 
-/// `metrics.jsonl`, a line an update, each flushed.
+/// `metrics.jsonl`, one line per update, each flushed.
 pub(super) struct Metrics {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
 impl Metrics {
-    /// The file in `out`, with the lines of the first `done` updates; what a killed run wrote after its last checkpoint
-    /// is cut off, for the same updates are made again.
+    /// The file in `out`, truncated to the lines of the first `done` updates: a killed run may have written more after its last
+    /// checkpoint.
     pub fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
         let path = out.join(checkpoint::METRICS);
         let error = |action: &'static str, path: &Path| {
@@ -28,7 +28,7 @@ impl Metrics {
         std::fs::create_dir_all(out).map_err(error("create", out))?;
         let mut options = File::options();
         let file = options.read(true).append(true).create(true).open(&path).map_err(error("open", &path))?;
-        // The lock goes with the process, however that ends.
+        // The lock ends with the process, even if that is killed.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(TrainError::InUse(out.to_owned())),
@@ -48,7 +48,7 @@ impl Metrics {
     }
 }
 
-/// How many bytes the whole lines take that tell of the first `done` updates.
+/// Number of bytes of the complete lines of the first `done` updates.
 fn bytes_of_updates(file: &File, done: usize) -> std::io::Result<u64> {
     #[derive(Deserialize)]
     struct Numbered {

@@ -14,11 +14,11 @@ use crate::{
 pub struct Model {
     /// Its files.
     pub files: ModelFiles,
-    /// What it is.
+    /// Its config.
     pub config: Config,
     /// Its tensors.
     pub checkpoint: Checkpoint,
-    /// What its files leave open or contradict, and how that was resolved.
+    /// Warnings about omissions and contradictions in its files, and how they were resolved.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -26,7 +26,7 @@ impl Model {
     /// Opens a Hugging Face folder or a GGUF file.
     ///
     /// # Errors
-    /// If anything about it is not right.
+    /// If a file is missing, malformed, or inconsistent with the config.
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let files = ModelFiles::open(path)?;
         let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };

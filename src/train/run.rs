@@ -1,4 +1,4 @@
-//! A training run: held-out loss and an answer before and after, updates in between, metrics and checkpoints on disk.
+//! A training run: evaluation before and after, updates in between, metrics and checkpoints on disk.
 
 use std::time::{Instant, SystemTime};
 
@@ -29,7 +29,7 @@ use crate::{
 pub struct Ready {
     /// The devices.
     pub engine: Engine,
-    /// The step, where it is compiled already.
+    /// The step, if it was compiled before.
     pub step: Option<CompiledStep>,
 }
 
@@ -62,7 +62,7 @@ pub fn run<E: From<TrainError>>(
     Ok(run.train(data, done)?)
 }
 
-/// What a run works on.
+/// Input of a run.
 #[derive(Clone, Copy)]
 pub struct RunInput<'a> {
     /// The base model.
@@ -182,7 +182,7 @@ impl Run<'_, '_> {
         })
     }
 
-    /// The updates, until all are made or the observer wants to stop. Whatever ends them, the state that is still good
+    /// Makes the updates until the last, or until the observer stops them. In any case the last finite state
     /// is saved.
     fn updates(&mut self, train: &Dataset, done: usize) -> Result<Vec<StepRecord>, TrainError> {
         let mut records = Vec::new();
@@ -190,7 +190,7 @@ impl Run<'_, '_> {
         let steps = done + records.len();
         match outcome {
             Ok(()) => self.save(steps)?,
-            // The state from before this step leads to the same place again; an older one is worth more.
+            // Resuming from the state before this step would diverge again; an older checkpoint is worth more.
             Err(TrainError::Diverged { .. }) if checkpoint::exists(&self.config.settings.out) => {}
             Err(_) => drop(self.save(steps)),
         }
@@ -246,7 +246,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Writes the adapter, and what a resumption needs.
+    /// Writes the adapter and a checkpoint.
     fn save(&mut self, steps: usize) -> Result<(), TrainError> {
         let config = self.config;
         let factors: Factors = self.trainer.factors()?;
@@ -263,7 +263,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The held-out loss, and the answer to the question; skipped when stopping.
+    /// The held-out loss, and an answer to the question; skipped when stopping.
     fn evaluate_and_sample(
         &mut self,
         held_out: Option<&Dataset>,
@@ -292,10 +292,10 @@ impl Run<'_, '_> {
     }
 }
 
-/// The longest answer that is shown.
+/// Maximum number of tokens of an answer.
 const MAX_NEW_TOKENS: usize = 64;
 
-/// A question to ask before and after.
+/// A question to answer before and after training.
 struct Question<'a> {
     text: &'a str,
     prompt: Vec<u32>,

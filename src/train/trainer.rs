@@ -10,7 +10,7 @@ use crate::{
     weights::Checkpoint,
 };
 
-/// A model on a device, ready for each of the step's programs; those are compiled when first used.
+/// A model on devices with the programs of its step, which are compiled on first use.
 pub struct Trainer<'a> {
     engine: Engine,
     spec: StepSpec<'a>,
@@ -19,10 +19,10 @@ pub struct Trainer<'a> {
     warnings: BTreeSet<String>,
 }
 
-/// What one update did.
+/// Metrics of one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepMetrics {
-    /// Mean loss over the counted tokens, before the update.
+    /// Mean loss over the labelled tokens, before the update.
     pub loss: f32,
     /// Norm of the gradients before clipping.
     pub grad_norm: f32,
@@ -31,7 +31,7 @@ pub struct StepMetrics {
 }
 
 impl<'a> Trainer<'a> {
-    /// Puts a model's weights onto the device. `loaded` is told the bytes after each tensor.
+    /// Copies a model's weights to the devices. `loaded` receives the bytes of each tensor.
     ///
     /// # Errors
     /// If a tensor cannot be read or copied.
@@ -46,17 +46,17 @@ impl<'a> Trainer<'a> {
         Ok(Self { engine, spec, state, compiled: BTreeMap::new(), warnings: BTreeSet::new() })
     }
 
-    /// What its programs are built from.
+    /// The specification of its programs.
     pub fn spec(&self) -> &StepSpec<'a> {
         &self.spec
     }
 
-    /// What plugins warned of since this was last asked, each once.
+    /// Compiler warnings since the last call, each once.
     pub fn take_warnings(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Puts adapters onto the device, with a fresh optimizer.
+    /// Copies adapters to the devices, with a new optimizer state.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -68,7 +68,7 @@ impl<'a> Trainer<'a> {
         self.put(Role::Updates, &Literal::s32s([], &[0]))
     }
 
-    /// Puts a value under a role.
+    /// Copies a value to the slot of a role.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -79,7 +79,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Puts zeros under a role of every adapter factor.
+    /// Fills the slots of a role with zeros, for every adapter factor.
     fn put_zeros(&mut self, role: impl Fn(AdapterId) -> Role) -> Result<(), TrainError> {
         let slots: Vec<Slot> = slots(&self.spec, self.adapter_params().iter().map(|spec| role(spec.id)));
         Ok(place_zeros(&self.engine, &mut self.state, &slots)?)
@@ -98,7 +98,7 @@ impl<'a> Trainer<'a> {
         Ok(self.state.get(role)?.to_literal()?)
     }
 
-    /// Takes a program that is compiled already.
+    /// Adopts a compiled program.
     pub fn adopt(&mut self, program: StepKind, compiled: CompiledStep) {
         self.compiled.insert(program, compiled);
     }
@@ -118,7 +118,7 @@ impl<'a> Trainer<'a> {
         Ok(&self.compiled[&program])
     }
 
-    /// What a program works on: logits are asked of rows that hold one sequence each.
+    /// The workload of a program: logits are computed for rows with one sample each.
     fn workload(&self, program: StepKind) -> Workload<'a> {
         let workload = self.spec.workload;
         match program {
@@ -128,7 +128,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// The arrays of a batch; a program takes those that it has a role for.
+    /// The arrays of a batch; a program takes those it has a role for.
     fn arrays(&self, batch: &Batch) -> [(Role, Literal); 3] {
         let packing = self.spec.workload.packing;
         assert!(packing == Packing::On || !batch.is_packed(), "a packed batch for a step that packs nothing");
@@ -145,7 +145,7 @@ impl<'a> Trainer<'a> {
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
         let rate = (Role::LearningRate, Literal::scalar(DType::F32, learning_rate));
         let inputs = [&self.arrays(batch)[..], &[rate]].concat();
@@ -157,13 +157,13 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// One update from several micro-batches: the mean is over the counted tokens of all of them.
+    /// One update from several batches: the mean is over the labelled tokens of all of them.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn step_accumulated(
         &mut self,
         batches: &[Batch],
@@ -179,13 +179,13 @@ impl<'a> Trainer<'a> {
         Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, num_label_tokens })
     }
 
-    /// The gradients of the mean loss over the counted tokens of `batches`, and that loss.
+    /// The gradients of the mean loss over the labelled tokens of `batches`, and that loss.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
         let num_label_tokens = batches.iter().map(|batch| batch.num_label_tokens).sum();
         self.put_zeros(Role::Gradient)?;
@@ -195,13 +195,13 @@ impl<'a> Trainer<'a> {
         Ok((loss, gradients))
     }
 
-    /// The mean loss over the counted tokens of `batches`; zero where none counts.
+    /// The mean loss over the labelled tokens of `batches`; zero if there are none.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
         let (mut sum, mut num_label_tokens) = (0.0, 0.0);
         for batch in batches {
@@ -213,7 +213,7 @@ impl<'a> Trainer<'a> {
         Ok(if num_label_tokens == 0.0 { 0.0 } else { sum / num_label_tokens })
     }
 
-    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, each row one sequence.
+    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, one sample a row.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -221,7 +221,7 @@ impl<'a> Trainer<'a> {
         self.result(StepKind::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
     }
 
-    /// `f32[1, vocab]` at one position of a single sequence: `input_ids s32[1, seq]`, `position s32[1]`.
+    /// `f32[1, vocab]` at one position of a single row: `input_ids s32[1, seq]`, `position s32[1]`.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -230,15 +230,15 @@ impl<'a> Trainer<'a> {
         self.result(StepKind::NextLogits, &inputs, Role::NextLogits)
     }
 
-    /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
+    /// Bytes in use on each device, as the plugin reports them, in device order.
     ///
     /// # Errors
-    /// If the plugin does not say.
+    /// If the plugin does not report them.
     pub fn device_bytes(&self) -> Result<Vec<u64>, TrainError> {
         Ok(self.state.device_bytes()?)
     }
 
-    /// The adapters as they are now.
+    /// The current adapters.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -255,7 +255,7 @@ impl<'a> Trainer<'a> {
         specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
     }
 
-    /// Adds up loss and gradients. After a failure there are no gradients left, rather than some of them.
+    /// Accumulates loss and gradients. After a failure no gradients are left, rather than some of them.
     fn accumulate(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
         self.accumulate_all(batches, num_label_tokens).inspect_err(|_| self.forget_gradients())
     }

@@ -83,7 +83,7 @@ fn words_that_mean_nothing() {
 fn run_files() {
     check_file(
         "model = \"model\"\nstep = 3\n",
-        "error: run.toml:2: `step`: no such setting\n  hint: did you mean `steps`?\n",
+        "error: run.toml:2: `step`: unknown setting\n  hint: did you mean `steps`?\n",
     );
     check_file(
         "\n\nsteps = \"many\"\n",
