@@ -177,22 +177,6 @@ pub enum PjrtError {
     /// An argument that another client holds.
     #[error("argument buffer belongs to another client")]
     ForeignBuffer,
-    /// A shared library that the plugin needs is not there, and nothing could be made to stand in for it.
-    #[error("cannot make a stand-in for {library}: {reason}")]
-    StandIn {
-        /// The library's name.
-        library: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The CUDA plugin calls programs and reads files of the CUDA toolkit, and dies without them.
-    #[error("cannot find {what} of the CUDA toolkit; looked in {}", list(looked))]
-    CudaToolkit {
-        /// The file that is missing, relative to the toolkit's folder.
-        what: &'static str,
-        /// The folders that were looked into.
-        looked: Vec<PathBuf>,
-    },
     /// A compilation for no device at all.
     #[error("expected at least one partition, found 0")]
     NoPartitions,
@@ -267,16 +251,6 @@ impl PjrtError {
                 Some(format!("known devices: {}", known.join(", ")))
             }
             Self::NoMemory { known, .. } => Some(format!("its memories: {}", known.join(", "))),
-            Self::StandIn { .. } => Some(
-                "compiling for AMD GPUs where ROCm is not installed takes the system's C compiler and linker: install \
-                 gcc or clang, or ROCm itself"
-                    .into(),
-            ),
-            Self::CudaToolkit { .. } => Some(
-                "`hloom plugin install cuda` brings it along; for a plugin from elsewhere, name the toolkit's folder \
-                 with the flag xla_gpu_cuda_data_dir"
-                    .into(),
-            ),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }
@@ -291,10 +265,6 @@ impl PjrtError {
 /// The file that links with a missing library, in an error.
 fn linking(file: &Option<PathBuf>) -> String {
     file.as_ref().map_or("one of its libraries".into(), |file| file.display().to_string())
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 macro_rules! codes {

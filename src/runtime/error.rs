@@ -1,4 +1,10 @@
-use crate::{base::ArrayShape, pjrt::PjrtError, step::Role, targets::Platform, weights::WeightsError};
+use crate::{
+    base::ArrayShape,
+    pjrt::PjrtError,
+    step::Role,
+    targets::{CudaToolkitError, Platform},
+    weights::WeightsError,
+};
 
 /// What can go wrong on a device, or on the way to it.
 #[derive(Debug, thiserror::Error)]
@@ -6,6 +12,9 @@ pub enum RuntimeError {
     /// The plugin or the device failed.
     #[error(transparent)]
     Pjrt(#[from] PjrtError),
+    /// The CUDA toolkit is incomplete.
+    #[error(transparent)]
+    CudaToolkit(#[from] CudaToolkitError),
     /// The model's files are not right.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -76,6 +85,7 @@ impl RuntimeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pjrt(error) => error.hint(),
+            Self::CudaToolkit(error) => Some(error.hint()),
             Self::Weights(error) => error.hint(),
             Self::Missing { .. } => Some(
                 "a run that failed takes its donated state with it: start again from the last checkpoint"
