@@ -177,22 +177,6 @@ pub enum PjrtError {
     /// An argument that another client holds.
     #[error("argument buffer belongs to another client")]
     ForeignBuffer,
-    /// A shared library that the plugin needs is not there, and nothing could be made to stand in for it.
-    #[error("cannot make a stand-in for {library}: {reason}")]
-    StandIn {
-        /// The library's name.
-        library: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The CUDA plugin calls programs and reads files of the CUDA toolkit, and dies without them.
-    #[error("cannot find {what} of the CUDA toolkit; looked in {}", list(looked))]
-    CudaToolkit {
-        /// The file that is missing, relative to the toolkit's folder.
-        what: &'static str,
-        /// The folders that were looked into.
-        looked: Vec<PathBuf>,
-    },
     /// A compilation for no device at all.
     #[error("expected at least one partition, found 0")]
     NoPartitions,
@@ -251,7 +235,7 @@ impl PjrtError {
             ),
             Self::Failed { call: "PJRT_Executable_DeserializeAndLoad", .. } => Some(
                 "the executable is damaged, or was made on another kind of machine: compile its module instead, as \
-                 `--recompile` does"
+                 setting `recompile` does"
                     .into(),
             ),
             Self::Failed { message, .. } if message.starts_with("Unexpected option name passed to") => {
@@ -268,16 +252,6 @@ impl PjrtError {
                 Some(format!("known devices: {}", known.join(", ")))
             }
             Self::NoMemory { known, .. } => Some(format!("its memories: {}", known.join(", "))),
-            Self::StandIn { .. } => Some(
-                "compiling for AMD GPUs where ROCm is not installed takes the system's C compiler and linker: install \
-                 gcc or clang, or ROCm itself"
-                    .into(),
-            ),
-            Self::CudaToolkit { .. } => Some(format!(
-                "{} fetches it too; for another plugin, set the compile option xla_gpu_cuda_data_dir to the toolkit's \
-                 folder",
-                command("plugin install cuda", &[])
-            )),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }
@@ -292,10 +266,6 @@ impl PjrtError {
 /// The file that links with a missing library, in an error.
 fn linking(file: &Option<PathBuf>) -> String {
     file.as_ref().map_or("one of its libraries".into(), |file| file.display().to_string())
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 macro_rules! codes {

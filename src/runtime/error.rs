@@ -2,7 +2,7 @@ use crate::{
     base::{ArrayShape, Setting},
     pjrt::PjrtError,
     step::Role,
-    targets::Platform,
+    targets::{CudaToolkitError, Platform},
     weights::WeightsError,
 };
 
@@ -12,6 +12,9 @@ pub enum RuntimeError {
     /// The plugin or the device failed.
     #[error(transparent)]
     Pjrt(#[from] PjrtError),
+    /// The CUDA toolkit is incomplete.
+    #[error(transparent)]
+    CudaToolkit(#[from] CudaToolkitError),
     /// The model's files are not right.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -82,6 +85,7 @@ impl RuntimeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pjrt(error) => error.hint(),
+            Self::CudaToolkit(error) => Some(error.hint()),
             Self::Weights(error) => error.hint(),
             Self::Missing { .. } => Some(
                 "a run that failed takes its donated state with it: start again from the last checkpoint"

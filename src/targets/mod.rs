@@ -22,6 +22,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+pub use cuda_toolkit::CudaToolkitError;
 pub use device::{DeviceSpec, Hardware, TpuInfo};
 pub use gpu::{GpuInfo, MatrixUnits};
 pub use presence::Presence;

@@ -2,11 +2,10 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::{DeviceError, DeviceSpec, Platform, TargetShape, devices};
+use super::{CudaToolkitError, DeviceError, DeviceSpec, Platform, TargetShape, cuda_toolkit, devices};
 use crate::{
     base::{Setting, did_you_mean},
-    pjrt::{CompileOptions, NamedValue, PjrtError, Plugin},
-    targets::cuda_toolkit,
+    pjrt::{CompileOptions, NamedValue, Plugin},
 };
 
 /// Devices that a program is compiled for: a device model and a shape, as in `mi300x:4x8`, `v5e:2x4` or `my.toml:8`; or
@@ -165,8 +164,8 @@ impl Target {
     /// [`Self::compile_options`] for a plugin in this process, with the location of the CUDA toolkit where it needs one.
     ///
     /// # Errors
-    /// [`PjrtError::CudaToolkit`] if a part of the toolkit is missing: the plugin would end the process.
-    pub fn compile_options_on(&self, plugin: &Plugin) -> Result<CompileOptions, PjrtError> {
+    /// If a part of the toolkit is missing: the plugin would end the process.
+    pub fn compile_options_on(&self, plugin: &Plugin) -> Result<CompileOptions, CudaToolkitError> {
         match self.platform {
             Platform::Cuda => cuda_toolkit::locate(plugin.path(), self.compile_options()),
             Platform::Cpu | Platform::Rocm | Platform::Tpu => Ok(self.compile_options()),

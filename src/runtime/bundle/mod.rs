@@ -22,6 +22,6 @@ pub use files::{MANIFEST, MANIFEST_SHA256, MEMORY, MESH, MODULE, MODULE_TEXT};
 pub use manifest::{
     Manifest, ModuleInputs, OptimizerSettings, PluginRecord, SlotRecord, TargetBuild, sha256,
 };
-pub use memory::{Cause, LargeValue, MemoryReport};
+pub use memory::{LargeValue, MemoryReport, ProbableCause};
 pub use open::{Bundle, Contents};
 pub use write::{BundleWriter, claim};

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use super::{
         CompileResponse, CompileTask, EXECUTABLE, OPTIMIZED, PROGRAM, PluginDescription, REQUEST, RESPONSE,
         RequestedDevices, STAGE, STUB_LIBS, WorkerRequest, WorkerResponse, WorkerTask,
     },
+    stub_libs::{self, StubLibsError},
 };
 use crate::{
+    base::output::write_file,
     pjrt::{
         Client, ErrorCode, Executable, LoadedExecutable, NamedValue, PjrtError, PjrtProgram, Plugin, Topology,
     },
-    runtime::compile_worker::stub_libs,
-    targets::Platform,
-    targets::cuda_toolkit,
+    targets::{CudaToolkitError, Platform, cuda_toolkit},
 };
 
 /// The worker's side of [`compile_in_worker`](super::compile_in_worker) and [`start`](super::start()): does what the request in
@@ -42,7 +42,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
                     fs::write(folder.join(OPTIMIZED), done.optimized)?;
                     WorkerResponse::Compiled(done.report)
                 }
-                Err(error) => refusal(&error),
+                Err(error) => error.response(),
             }
         }
         WorkerTask::Start { options } => with_plugin(path, &reach, |plugin| {
@@ -56,10 +56,7 @@ pub fn serve(folder: &Path) -> io::Result<()> {
         }),
     };
     // The answer appears last and whole, so that a worker that dies meanwhile has given none.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(&serde_json::to_vec(&answer)?)?;
-    file.persist(folder.join(RESPONSE))?;
-    Ok(())
+    write_file(&folder.join(RESPONSE), &serde_json::to_vec(&answer)?)
 }
 
 /// Does `work` with the plugin in the file `path`.
@@ -75,19 +72,37 @@ fn with_plugin(
         reach(WorkerStage::Initialize);
     });
     match plugin {
-        Ok(plugin) => work(plugin).unwrap_or_else(|error| refusal(&error)),
-        Err(error) if is_loaded => refusal(&error),
+        Ok(plugin) => work(plugin).unwrap_or_else(|error| TaskError::from(error).response()),
+        Err(error) if is_loaded => TaskError::from(error).response(),
         Err(error) => WorkerResponse::NotLoaded { message: error.to_string(), hint: error.hint() },
     }
 }
 
-fn refusal(error: &PjrtError) -> WorkerResponse {
-    let (message, hint) = (error.to_string(), error.hint());
-    match error {
-        PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. } => {
-            WorkerResponse::TooLarge { message, hint }
+/// A task that failed without ending the process.
+#[derive(Debug, thiserror::Error)]
+enum TaskError {
+    #[error(transparent)]
+    Pjrt(#[from] PjrtError),
+    #[error(transparent)]
+    StubLibs(#[from] StubLibsError),
+    #[error(transparent)]
+    CudaToolkit(#[from] CudaToolkitError),
+}
+
+impl TaskError {
+    fn response(&self) -> WorkerResponse {
+        let message = self.to_string();
+        let hint = match self {
+            Self::Pjrt(error) => error.hint(),
+            Self::StubLibs(error) => error.hint(),
+            Self::CudaToolkit(error) => Some(error.hint()),
+        };
+        match self {
+            Self::Pjrt(PjrtError::Failed { code: ErrorCode::ResourceExhausted, .. }) => {
+                WorkerResponse::TooLarge { message, hint }
+            }
+            _ => WorkerResponse::Refused { message, hint },
         }
-        _ => WorkerResponse::Refused { message, hint },
     }
 }
 
@@ -109,7 +124,7 @@ fn compile(
     program: &[u8],
     folder: &Path,
     reach: &impl Fn(WorkerStage),
-) -> Result<CompileOutput, PjrtError> {
+) -> Result<CompileOutput, TaskError> {
     let mut stood_in = Vec::new();
     let mut options = task.options.clone();
     reach(WorkerStage::Load);

@@ -16,6 +16,36 @@ use crate::pjrt::{
     loader, plugin,
 };
 
+/// Libraries that cannot be loaded and not be stubbed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StubLibsError {
+    /// Loading failed for another reason than a missing library.
+    #[error(transparent)]
+    Pjrt(#[from] PjrtError),
+    /// A stub library could not be built.
+    #[error("cannot build a stub of {library}: {reason}")]
+    Build {
+        /// The missing library's name.
+        library: String,
+        /// The reason.
+        reason: String,
+    },
+}
+
+impl StubLibsError {
+    /// A hint for the user.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pjrt(error) => error.hint(),
+            Self::Build { .. } => Some(
+                "compiling for AMD GPUs without ROCm needs the system's C compiler and linker: install gcc or clang, \
+                 or ROCm itself"
+                    .into(),
+            ),
+        }
+    }
+}
+
 /// Libraries of these versions belong to the system; nothing can stand in for them.
 const SYSTEM_VERSIONS: &[&str] = &["GLIBC", "GCC_", "CXXABI"];
 const COMPILER: &str = "cc";
@@ -26,7 +56,7 @@ const COMPILER: &str = "cc";
 ///
 /// # Errors
 /// If the plugin cannot be loaded for another reason, or the system's C compiler is missing or fails.
-pub(crate) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError> {
+pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, StubLibsError> {
     let mut needs: Option<Needs> = None;
     let mut made: Vec<String> = Vec::new();
     loop {
@@ -48,7 +78,7 @@ pub(crate) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, PjrtError>
                 tracing::debug!(library = name, "loaded a stand-in");
                 made.push(name.clone());
             }
-            _ => return Err(loader::explain(path, reason)),
+            _ => return Err(loader::explain(path, reason).into()),
         }
     }
 }
@@ -60,8 +90,8 @@ fn is_system(needs: &Needs, library: &str) -> bool {
 }
 
 /// Makes the stand-in for one library.
-fn make(needs: &Needs, library: &str, folder: &Path) -> Result<PathBuf, PjrtError> {
-    let failed = |reason: String| PjrtError::StandIn { library: library.to_owned(), reason };
+fn make(needs: &Needs, library: &str, folder: &Path) -> Result<PathBuf, StubLibsError> {
+    let failed = |reason: String| StubLibsError::Build { library: library.to_owned(), reason };
     if !is_plain(library) {
         return Err(failed("the name is not that of a file".into()));
     }
