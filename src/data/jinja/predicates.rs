@@ -1,4 +1,4 @@
-//! Tests, as in `value is defined`.
+//! Jinja tests, as in `value is defined`.
 
 use super::{
     args::{Args, required},
@@ -56,7 +56,7 @@ const COMPARISONS: &[(&str, CompareOp)] = &[
     ("ne", CompareOp::NotEqual),
 ];
 
-/// What a test does.
+/// Kinds of tests.
 #[derive(Clone, Copy)]
 pub enum TestKind {
     Plain(Test),
