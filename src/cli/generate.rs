@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::DType,
-    data::{DataError, Ending, Message, Role, SpecialTokens, TemplateInputs, Tokenizer},
+    data::{DataError, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
@@ -130,7 +130,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     match tokenizer.chat_template() {
         Ok(template) if form == Form::Chat => {
             let text = template.render(
-                &[Message::new(Role::User, prompt)],
+                &[Message::new(MessageRole::User, prompt)],
                 &TemplateInputs::default(),
                 Ending::Prompt,
             )?;

@@ -270,7 +270,7 @@ mod tests {
 
     use super::*;
     use crate::data::{
-        Message, Role,
+        Message, MessageRole,
         testing::{self, CHATML},
     };
 
@@ -416,7 +416,7 @@ mod tests {
         let render = |tools: Option<Value>| {
             let inputs = TemplateInputs { tools, ..TemplateInputs::default() };
             let template = tokenizer.chat_template_for(&inputs)?;
-            template.render(&[Message::new(Role::User, "q")], &inputs, crate::data::Ending::Closed)
+            template.render(&[Message::new(MessageRole::User, "q")], &inputs, crate::data::Ending::Closed)
         };
         let found = [None, Some(json!([])), Some(json!([{"type": "function"}]))]
             .map(|tools| render(tools).unwrap_or_else(|error| error.to_string()));

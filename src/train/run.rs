@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{DType, output},
     data::{
-        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs,
+        Batches, Dataset, DatasetReport, Ending, Message, MessageRole, SpecialTokens, TemplateInputs,
         Tokenizer, UpdateSize, held_out_batches,
     },
     mesh::Plan,
@@ -441,7 +441,7 @@ struct Question<'a> {
 
 impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
-        let messages = [Message::new(Speaker::User, text)];
+        let messages = [Message::new(MessageRole::User, text)];
         let template = tokenizer.chat_template().map_err(|error| TrainError::Setting {
             setting: "--question",
             problem: error.to_string(),

@@ -19,7 +19,7 @@ const TESTS: &[(&str, Test)] = &[
     ("escaped", |value| Ok(matches!(value, PyValue::Markup(_)))),
     ("even", |value| Ok(remainder(value, 2)? == 0.0)),
     ("false", |value| Ok(matches!(value, PyValue::Bool(false)))),
-    ("filter", |value| Ok(value.as_text().is_some_and(|name| names::is_filter(name)))),
+    ("filter", |value| Ok(value.as_text().is_some_and(names::is_filter))),
     ("float", |value| Ok(matches!(value, PyValue::Float(_)))),
     ("integer", |value| Ok(matches!(value, PyValue::Int(_)))),
     ("iterable", |value| Ok(value.is_iterable())),
