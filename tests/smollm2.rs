@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, io, num::NonZeroUsize, path::Path, process:
 use crate::support::{Random, python, relative_error};
 use hloom::{
     base::{DType, Literal},
-    data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer},
+    data::{Batch, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::{LoraPlan, LoraSpec, nn::Attention},
     runtime::Engine,
     step::{Packing, Remat, StepOptions, StepSpec, Workload},
@@ -141,7 +141,7 @@ fn check_passage(passage: &Passage, tokenizer: &Tokenizer, trainer: &mut Trainer
 #[track_caller]
 fn check_chat(chat: &Chat, tokenizer: &Tokenizer, trainer: &mut Trainer<'_>) {
     let message = |turn: &Turn| {
-        let role = Speaker::ALL.into_iter().find(|role| role.name() == turn.role);
+        let role = MessageRole::ALL.into_iter().find(|role| role.name() == turn.role);
         Message::new(role.unwrap(), turn.content.clone())
     };
     let messages: Vec<Message> = chat.messages.iter().map(message).collect();

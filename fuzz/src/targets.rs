@@ -8,7 +8,7 @@ use std::{
 use hloom::{
     base::DType,
     data::{
-        ChatTemplate, Ending, Message, Role, SampleFile, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
+        ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
     },
     hlo::{proto, text},
     mesh,
@@ -254,7 +254,7 @@ fn tokenizer_of(model: &ModelFiles) -> Result<(), WeightsError> {
 }
 
 fn conversation() -> [Message; 2] {
-    [Message::new(Role::User, "a question"), Message::new(Role::Assistant, "an answer")]
+    [Message::new(MessageRole::User, "a question"), Message::new(MessageRole::Assistant, "an answer")]
 }
 
 fn now() -> SystemTime {

@@ -6,7 +6,7 @@ use super::{Answer, Env, Failure, Output, device_args::RunArgs, invalid, progres
 use crate::{
     app::{AppError, ComputeType, Parsed, Status, resources::NamedModel},
     base::{DType, Setting},
-    data::{DataError, Ending, Message, Role, SpecialTokens, TemplateInputs, Tokenizer},
+    data::{DataError, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
@@ -124,7 +124,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     match tokenizer.chat_template() {
         Ok(template) if form == Form::Chat => {
             let text = template.render(
-                &[Message::new(Role::User, prompt)],
+                &[Message::new(MessageRole::User, prompt)],
                 &TemplateInputs::default(),
                 Ending::Prompt,
             )?;

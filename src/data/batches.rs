@@ -155,12 +155,13 @@ impl UpdateSize {
 ///
 /// Each epoch is a new permutation of the dataset's rows with every row exactly once: the last batch of an epoch ends
 /// with padding rows, and batches of padding alone are left out. The batches of an update depend on the dataset, the
-/// sizes, the seed and the number of the update alone, so that a checkpoint has to save [`Self::update`] only.
+/// sizes, the seed and the number of the update alone, so that a checkpoint has to save that number only.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     dataset: &'a Dataset,
     size: UpdateSize,
     seed: u64,
+    /// Number of the next update, counted from zero.
     update: u64,
     epoch: u64,
     order: Vec<usize>,
@@ -171,11 +172,6 @@ impl<'a> Batches<'a> {
     pub fn from_update(dataset: &'a Dataset, size: UpdateSize, seed: u64, update: u64) -> Self {
         let order = Shuffle::epoch(seed, 0).permutation(dataset.rows().len());
         Self { dataset, size, seed, update, epoch: 0, order }
-    }
-
-    /// Number of the next update.
-    pub fn update(&self) -> u64 {
-        self.update
     }
 }
 
@@ -361,8 +357,8 @@ mod tests {
         fn resuming_equals_running_through(dataset in datasets(), size in sizes(), seed: u64, skipped in 0..20_usize) {
             let mut through = Batches::from_update(&dataset, size, seed, 0);
             let _ = through.by_ref().take(skipped).count();
-            let resumed = Batches::from_update(&dataset, size, seed, through.update());
-            prop_assert_eq!(through.update(), skipped as u64);
+            let resumed = Batches::from_update(&dataset, size, seed, through.update);
+            prop_assert_eq!(through.update, skipped as u64);
             prop_assert!(through.take(5).eq(resumed.take(5)));
         }
 

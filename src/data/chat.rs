@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::data::{
-        Role,
+        MessageRole,
         testing::{CHATML, LLAMA31, SMOLLM2},
     };
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn check_refused(source: &str, expect: &str) {
-        let question = [Message::new(Role::User, "Why?")];
+        let question = [Message::new(MessageRole::User, "Why?")];
         let render =
             |template: ChatTemplate| template.render(&question, &TemplateInputs::default(), Ending::Closed);
         let error = template(source).and_then(render).unwrap_err();
@@ -183,16 +183,16 @@ mod tests {
                 "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
                  <|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
             );
-            check(SMOLLM2, &[Message::new(Role::User, question)], Ending::Prompt, &expect);
+            check(SMOLLM2, &[Message::new(MessageRole::User, question)], Ending::Prompt, &expect);
         }
     }
 
     #[test]
     fn a_template_like_llama31_renders_with_date_and_trimmed_turns() {
         let messages = [
-            Message::new(Role::System, " Be brief. "),
-            Message::new(Role::User, "Why?\n"),
-            Message::new(Role::Assistant, " Because. "),
+            Message::new(MessageRole::System, " Be brief. "),
+            Message::new(MessageRole::User, "Why?\n"),
+            Message::new(MessageRole::Assistant, " Because. "),
         ];
         let expect = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n\
             Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\nBe brief.<|eot_id|>\
@@ -207,7 +207,7 @@ mod tests {
     fn generation_marks_and_loop_controls_are_known() {
         let source = "{% for message in messages %}\n  {%- if loop.index > 1 %}{% break %}{% endif %}\n\
             {%- generation %} {{ message.content }} {%- endgeneration %}\n{% endfor %}\n";
-        let messages = [Message::new(Role::User, "a"), Message::new(Role::User, "b")];
+        let messages = [Message::new(MessageRole::User, "a"), Message::new(MessageRole::User, "b")];
         check(source, &messages, Ending::Closed, " a");
     }
 

@@ -274,7 +274,7 @@ fn unused(conversation: &Conversation, mentions: impl Fn(&str) -> bool) -> Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Message, Role, SpecialTokens, testing};
+    use crate::data::{Message, MessageRole, SpecialTokens, testing};
 
     fn encode(content: &SampleContent, tokenizer: &Tokenizer) -> Result<(TokenizedSample, Notes), DataError> {
         Encoder::new(tokenizer, 512)?.encode(content)
@@ -294,13 +294,17 @@ mod tests {
         text
     }
 
-    fn chat(turns: &[(Role, &str)]) -> SampleContent {
+    fn chat(turns: &[(MessageRole, &str)]) -> SampleContent {
         let messages = turns.iter().map(|&(role, content)| Message::new(role, content));
         SampleContent::Messages(messages.collect::<Vec<_>>().into())
     }
 
-    const TWO_ANSWERS: [(Role, &str); 4] =
-        [(Role::User, "q"), (Role::Assistant, "the"), (Role::User, "r"), (Role::Assistant, "été\n")];
+    const TWO_ANSWERS: [(MessageRole, &str); 4] = [
+        (MessageRole::User, "q"),
+        (MessageRole::Assistant, "the"),
+        (MessageRole::User, "r"),
+        (MessageRole::Assistant, "été\n"),
+    ];
 
     #[test]
     fn each_answer_is_a_label_to_the_end_of_its_turn() {
@@ -408,9 +412,9 @@ mod tests {
             Message::from_fields(fields.as_object().unwrap().clone())
         };
         [
-            Message::new(Role::User, "q"),
+            Message::new(MessageRole::User, "q"),
             answer("the", "so"),
-            Message::new(Role::User, "r"),
+            Message::new(MessageRole::User, "r"),
             answer("at", "thus"),
         ]
     }
@@ -447,7 +451,7 @@ mod tests {
 
     #[test]
     fn marks_of_blocks_in_a_conversation_change_nothing() {
-        let turns = [(Role::User, "q\u{f0000}"), (Role::Assistant, "the\u{f0001}")];
+        let turns = [(MessageRole::User, "q\u{f0000}"), (MessageRole::Assistant, "the\u{f0001}")];
         let source = "{% generation %}{{ m.content }}{% endgeneration %}";
         let expect = "q\u{f0000}[the\u{f0001}]";
         assert_eq!(marked(&chat(&turns), &with_answers(source)), expect);

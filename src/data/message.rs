@@ -1,9 +1,9 @@
 use serde_json::{Map, Value};
 
-/// Role of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
+/// MessageRole of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
 /// [`Message::KNOWN_ROLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MessageRole {
     /// Instructions before the conversation.
     System,
     /// The person who asks.
@@ -12,9 +12,9 @@ pub enum Role {
     Assistant,
 }
 
-impl Role {
+impl MessageRole {
     /// Every role.
-    pub const ALL: [Role; 3] = [Self::System, Self::User, Self::Assistant];
+    pub const ALL: [MessageRole; 3] = [Self::System, Self::User, Self::Assistant];
 
     /// Name in data and templates.
     pub const fn name(self) -> &'static str {
@@ -43,7 +43,7 @@ impl Message {
     const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
     /// A message of `role` with a string as its content.
-    pub fn new(role: Role, content: impl Into<String>) -> Self {
+    pub fn new(role: MessageRole, content: impl Into<String>) -> Self {
         let fields = [("role", role.name().to_owned()), ("content", content.into())];
         Self::from_fields(fields.map(|(key, text)| (key.to_owned(), Value::from(text))).into_iter().collect())
     }
@@ -59,7 +59,7 @@ impl Message {
             }
             fields.insert("reasoning_content".to_owned(), reasoning);
         }
-        let learned = fields.get("role").and_then(Value::as_str) == Some(Role::Assistant.name());
+        let learned = fields.get("role").and_then(Value::as_str) == Some(MessageRole::Assistant.name());
         Self { fields, learned }
     }
 
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn messages_of_the_assistant_are_learned() {
-        let answer = Message::new(Role::Assistant, "a");
+        let answer = Message::new(MessageRole::Assistant, "a");
         assert_eq!((answer.role(), answer.is_learned()), ("assistant", true));
         assert!(!answer.not_learned().is_learned());
-        assert!(!Message::new(Role::User, "q").is_learned());
+        assert!(!Message::new(MessageRole::User, "q").is_learned());
     }
 }

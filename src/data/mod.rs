@@ -45,13 +45,14 @@ mod quickstart;
 #[cfg(test)]
 mod testing;
 
-pub use batches::{Batch, Batches, UpdateSize, held_out_batches};
+pub use batches::Batch;
+pub(crate) use batches::{Batches, UpdateSize, held_out_batches};
 pub use chat::{ChatTemplate, Ending};
 pub use dataset::Dataset;
 pub use encode::TokenizedSample;
 pub use error::DataError;
-pub use message::{Conversation, Message, Role, TemplateInputs};
-pub use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
+pub use message::{Conversation, Message, MessageRole, TemplateInputs};
+pub(crate) use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
 pub use report::DatasetReport;
 pub use sample::{HeldOut, Sample, SampleContent, SampleFile};
 pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles, panics_are_contained};

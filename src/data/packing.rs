@@ -45,7 +45,7 @@ mod tests {
         check(&[6, 7, 3], &[&[0], &[1, 2]]);
         // Of equal items, the earlier one is put away first.
         check(&[5, 5, 5], &[&[0, 1], &[2]]);
-        // Where nothing shares a bin, all stand as they were.
+        // If no two items share a bin, the order does not change.
         check(&[6, 8, 7], &[&[0], &[1], &[2]]);
     }
 

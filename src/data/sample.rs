@@ -155,7 +155,7 @@ impl IgnoredKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Message, Role};
+    use crate::data::{Message, MessageRole};
 
     fn text_samples(n: usize) -> SampleFile {
         let text = |line: usize| SampleContent::Text(line.to_string());
@@ -172,7 +172,7 @@ mod tests {
         let text = "\u{feff}{\"text\": \"é\"}\r\n\r\n  \n{\"prompt\": \"a\", \"completion\": \"b\", \"id\": 7}\n\
             {\"messages\": [{\"role\": \"user\", \"content\": \"q\", \"name\": null}, \
             {\"role\": \"assistant\", \"content\": \"a\"}]}";
-        let messages = vec![Message::new(Role::User, "q"), Message::new(Role::Assistant, "a")];
+        let messages = vec![Message::new(MessageRole::User, "q"), Message::new(MessageRole::Assistant, "a")];
         let samples = [
             Sample { line: 1, content: SampleContent::Text("é".into()) },
             Sample {

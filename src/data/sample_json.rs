@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Conversation, Message, Role, SampleContent, TemplateInputs};
+use super::{Conversation, Message, MessageRole, SampleContent, TemplateInputs};
 use crate::base::{Diagnostic, did_you_mean, nearest};
 
 /// A sample and the keys that were ignored.
@@ -213,13 +213,13 @@ fn prompt_and_completion(object: &mut JsonObject) -> Result<SampleContent, Diagn
 fn conversation(mut messages: Vec<Message>, object: &mut JsonObject) -> Result<Conversation, Diagnostic> {
     if let Some(system) = object.shift_remove("system") {
         let system = string(system, "system")?;
-        if messages.first().is_some_and(|first| first.role() == Role::System.name()) {
+        if messages.first().is_some_and(|first| first.role() == MessageRole::System.name()) {
             let message = "`system` beside `messages` that begin with a system message";
             let hint = "keep one of the two";
             return Err(Diagnostic::from(message).with_hint(hint));
         }
         if !system.is_empty() {
-            messages.insert(0, Message::new(Role::System, system));
+            messages.insert(0, Message::new(MessageRole::System, system));
         }
     }
     let inputs = TemplateInputs {
@@ -227,7 +227,7 @@ fn conversation(mut messages: Vec<Message>, object: &mut JsonObject) -> Result<C
         documents: object.shift_remove("documents").map(|found| objects(found, "documents")).transpose()?,
         kwargs: object.shift_remove("chat_template_kwargs").map(kwargs).transpose()?.unwrap_or_default(),
     };
-    let assistant = |message: &&Message| message.role() == Role::Assistant.name();
+    let assistant = |message: &&Message| message.role() == MessageRole::Assistant.name();
     match messages.iter().position(Message::is_learned) {
         Some(_) if messages.first().as_ref().is_some_and(assistant) => {
             Err("expected a message before the first assistant message, found none".to_owned().into())

@@ -270,7 +270,7 @@ mod tests {
 
     use super::*;
     use crate::data::{
-        Message, Role,
+        Message, MessageRole,
         testing::{self, CHATML},
     };
 
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(from_file, "<|im_start|>assistant\n");
     }
 
-    /// What a conversation without tools and one with them read as, or the error.
+    /// Checks the text of a conversation without tools and of one with tools, or the error.
     fn check_named(config: Value, file: Option<&str>, additional: &[(&str, &str)], expect: [&str; 3]) {
         let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
         let additional: Vec<_> = additional.iter().map(|&(name, text)| (name.into(), text.into())).collect();
@@ -416,7 +416,7 @@ mod tests {
         let render = |tools: Option<Value>| {
             let inputs = TemplateInputs { tools, ..TemplateInputs::default() };
             let template = tokenizer.chat_template_for(&inputs)?;
-            template.render(&[Message::new(Role::User, "q")], &inputs, crate::data::Ending::Closed)
+            template.render(&[Message::new(MessageRole::User, "q")], &inputs, crate::data::Ending::Closed)
         };
         let found = [None, Some(json!([])), Some(json!([{"type": "function"}]))]
             .map(|tools| render(tools).unwrap_or_else(|error| error.to_string()));
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_are_told_by_name() {
+    fn errors_name_the_malformed_file() {
         check_refused(
             json!({"eos_token": "</s>"}),
             "tokenizer_config.json: `eos_token` is not in the vocabulary: </s>",
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_messages_need_a_template() {
+    fn conversations_need_a_template() {
         let error =
             load(json!({"eos_token": "<|im_end|>"}), None).unwrap().chat_template().unwrap_err().to_string();
         assert_eq!(error, "expected a chat template, found none");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role};
+use super::{ChatTemplate, Conversation, DataError, Ending, Message, MessageRole};
 
 /// A message and the bytes of the rendered text that the model has to produce for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +45,17 @@ pub(super) fn labelled_text(
         return Ok(LabelledText { turns: by_prefix()?, blocks: None });
     };
     let of_assistant =
-        messages.iter().enumerate().filter(|(_, message)| message.role() == Role::Assistant.name());
+        messages.iter().enumerate().filter(|(_, message)| message.role() == MessageRole::Assistant.name());
     let of_assistant: Vec<_> = of_assistant.collect();
     let one_each = || {
         let turns = of_assistant.iter().zip(&blocks).filter(|((_, message), _)| message.is_learned());
         turns.map(|(&(message, _), bytes)| TurnSpan { message, bytes: bytes.clone() }).collect::<Vec<_>>()
     };
     let has_one_each = blocks.len() == of_assistant.len();
-    if messages.iter().all(|message| message.is_learned() == (message.role() == Role::Assistant.name())) {
+    if messages
+        .iter()
+        .all(|message| message.is_learned() == (message.role() == MessageRole::Assistant.name()))
+    {
         let all = blocks.first().map_or(0, |first| first.start)..blocks.last().map_or(0, |last| last.end);
         let of_all = || of_assistant.iter().map(|&(message, _)| TurnSpan { message, bytes: all.clone() });
         let turns = if has_one_each { one_each() } else { of_all().collect() };
@@ -134,7 +137,7 @@ fn opening(
     render: impl Fn(&[Message], Ending) -> Result<String, DataError>,
 ) -> usize {
     let shared = common_prefix(text, prompt);
-    let other = Message::new(Role::Assistant, PLACEHOLDER);
+    let other = Message::new(MessageRole::Assistant, PLACEHOLDER);
     let other: Vec<Message> = before.iter().cloned().chain([other]).collect();
     render(&other, Ending::Closed).map_or(shared, |other| shared.min(common_prefix(text, &other)))
 }
@@ -187,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn turns(source: &str, messages: &[(Role, &str)]) -> Result<Vec<String>, DataError> {
+    fn turns(source: &str, messages: &[(MessageRole, &str)]) -> Result<Vec<String>, DataError> {
         let template = ChatTemplate::new(source, Default::default(), UNIX_EPOCH)?;
         let messages: Vec<Message> =
             messages.iter().map(|&(role, content)| Message::new(role, content)).collect();
@@ -198,15 +201,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(source: &str, messages: &[(Role, &str)], expect: &[&str]) {
+    fn check(source: &str, messages: &[(MessageRole, &str)], expect: &[&str]) {
         assert_eq!(turns(source, messages).unwrap(), expect);
     }
 
-    const FOUR: [(Role, &str); 4] = [
-        (Role::User, "q"),
-        (Role::Assistant, "<think>so</think>the"),
-        (Role::User, "r"),
-        (Role::Assistant, "<think>thus</think><them"),
+    const FOUR: [(MessageRole, &str); 4] = [
+        (MessageRole::User, "q"),
+        (MessageRole::Assistant, "<think>so</think>the"),
+        (MessageRole::User, "r"),
+        (MessageRole::Assistant, "<think>thus</think><them"),
     ];
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     base::{Setting, output},
     data::{
-        Batches, Dataset, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer,
+        Batches, Dataset, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer,
         held_out_batches,
     },
     mesh::Plan,
@@ -303,7 +303,7 @@ struct Question<'a> {
 
 impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
-        let messages = [Message::new(Speaker::User, text)];
+        let messages = [Message::new(MessageRole::User, text)];
         let template = tokenizer.chat_template().map_err(|error| TrainError::Setting {
             setting: Setting::Question,
             problem: error.to_string(),

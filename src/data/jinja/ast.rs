@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::text::Text;
 
-/// A piece of a template.
+/// A statement or text of a template.
 #[derive(Debug)]
 pub enum Statement {
     Text(Arc<str>),
@@ -27,7 +27,7 @@ pub enum Statement {
     Continue,
 }
 
-/// Name under which filters of a block find its text; no name of a template.
+/// Variable with the text of a block for its filters; not a valid name in templates.
 pub const BODY: &str = "<body>";
 
 /// `{% for target in items if test recursive %}body{% else %}otherwise{% endfor %}`.
@@ -60,7 +60,7 @@ pub struct Macro {
     pub reads: Specials,
 }
 
-/// Which of the special variables of a macro are read.
+/// Special variables that a macro reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Specials {
     pub caller: bool,
@@ -68,7 +68,7 @@ pub struct Specials {
     pub kwargs: bool,
 }
 
-/// What can be assigned to.
+/// Target of an assignment.
 #[derive(Debug)]
 pub enum AssignTarget {
     Name(Arc<str>),
@@ -82,7 +82,7 @@ pub enum AssignTarget {
 pub struct Expr {
     pub line: usize,
     pub kind: ExprKind,
-    /// Levels of expressions in it.
+    /// Levels of nested expressions, including this one.
     pub depth: usize,
 }
 
@@ -94,7 +94,7 @@ impl Expr {
     }
 }
 
-/// What an expression is.
+/// Kinds of expressions.
 #[derive(Debug)]
 pub enum ExprKind {
     None,
@@ -181,7 +181,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// Its spelling, as Python's error messages have it.
+    /// Symbol of the operator in Python's error messages.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -209,7 +209,7 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
-    /// Its spelling.
+    /// Symbol of the operator.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",

@@ -45,7 +45,7 @@ fn missing(value: &PyValue, name: PyValue) -> Result<PyValue> {
     Ok(PyValue::Undefined(Rc::new(Undefined::Attribute(type_in_messages(value), name))))
 }
 
-/// The type of a value as messages about undefined values have it.
+/// Name of a value's type in messages about undefined values.
 fn type_in_messages(value: &PyValue) -> &'static str {
     match value {
         PyValue::None => "None",
@@ -84,7 +84,7 @@ pub fn only_attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
     }
 }
 
-/// Attributes that every object of Python has.
+/// Attributes of every Python object.
 const OBJECT: [&str; 24] = [
     "__class__",
     "__delattr__",
@@ -112,7 +112,7 @@ const OBJECT: [&str; 24] = [
     "__subclasshook__",
 ];
 
-/// Attributes whose names begin with an underscore that containers and numbers have besides.
+/// Further attributes of containers, numbers and functions whose names begin with an underscore.
 const PRIVATE: [&str; 22] = [
     "__len__",
     "__getitem__",

@@ -1,4 +1,4 @@
-//! Calls of macros, loops and the functions that templates find.
+//! Calls of macros, loops and global functions.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
     value::{BlockScope, Closure, Cycler, Joiner, Loop, Namespace, PyRange, PyValue},
 };
 
-/// Longest range, which is the limit of Jinja2's sandbox.
+/// Length limit of ranges in Jinja2's sandbox.
 const MAX_RANGE: usize = 100_000;
 
 impl Interpreter {
@@ -131,7 +131,7 @@ impl Interpreter {
     }
 }
 
-/// Binds what is passed to the parameters; returns the other parameters.
+/// Binds arguments to parameters; returns the parameters without an argument.
 fn bind<'a>(
     definition: &'a Macro,
     args: Args,

@@ -153,7 +153,10 @@ pub fn contains(container: &PyValue, item: &PyValue) -> Result<bool> {
     }
 }
 
-/// Whether two values are the same object, where that can be known.
+/// Whether two values are the same object.
+///
+/// # Errors
+/// For equal values whose identity this interpreter does not model.
 pub fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
     Ok(match (a, b) {
         (PyValue::None, PyValue::None) => true,
@@ -166,7 +169,7 @@ pub fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
     })
 }
 
-/// How two values are ordered; `None` if a NaN is among them.
+/// Order of two values; `None` if one is NaN.
 pub fn order(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<Option<Ordering>> {
     meter::step(1)?;
     defined(left)?;
@@ -216,8 +219,7 @@ fn order_mixed(int: i128, float: f64) -> Option<Ordering> {
     }
 }
 
-/// The items in the order of their keys; equal ones keep theirs. A merge sort of our own, since a comparison may
-/// fail.
+/// Stable sort of items by their keys. The standard sorts do not support comparisons that may fail.
 pub fn sort(items: Vec<(PyValue, PyValue)>, reverse: Reverse) -> Result<Vec<PyValue>> {
     let mut runs: Vec<Vec<(PyValue, PyValue)>> = items.into_iter().map(|item| vec![item]).collect();
     while runs.len() > 1 {
@@ -254,7 +256,7 @@ fn merge(
     Ok(merged)
 }
 
-/// Whether a sort begins with the largest.
+/// Whether a sort is descending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reverse {
     No,

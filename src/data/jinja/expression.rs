@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{
     args::Args,
-    ast::{CallArguments, Expr, ExprKind},
+    ast::{CallArguments, CompareOp, Expr, ExprKind},
     attribute, compare,
     error::{Error, Result},
     filters, index,
@@ -53,17 +53,7 @@ impl Interpreter {
                 let (left, right) = (self.eval(&both.0, scope)?, self.eval(&both.1, scope)?);
                 operators::binary(*operator, &left, &right)
             }
-            ExprKind::Compare(first, others) => {
-                let mut left = self.eval(first, scope)?;
-                for (comparison, right) in others {
-                    let right = self.eval(right, scope)?;
-                    if !compare::compare(*comparison, &left, &right)? {
-                        return Ok(PyValue::Bool(false));
-                    }
-                    left = right;
-                }
-                Ok(PyValue::Bool(true))
-            }
+            ExprKind::Compare(first, others) => self.compare(first, others, scope).map(PyValue::Bool),
             ExprKind::Concat(parts) => {
                 let parts = self.eval_all(parts, scope)?;
                 let mut out = meter::Writer::default();
@@ -105,6 +95,24 @@ impl Interpreter {
             }
             ExprKind::Call(..) => self.call_with(expression, scope, None),
         }
+    }
+
+    /// A chain of comparisons such as `a < b < c`, up to the first that is false.
+    fn compare(
+        &mut self,
+        first: &Expr,
+        others: &[(CompareOp, Expr)],
+        scope: &Rc<BlockScope>,
+    ) -> Result<bool> {
+        let mut left = self.eval(first, scope)?;
+        for (operator, right) in others {
+            let right = self.eval(right, scope)?;
+            if !compare::compare(*operator, &left, &right)? {
+                return Ok(false);
+            }
+            left = right;
+        }
+        Ok(true)
     }
 
     fn variable(&self, name: &Arc<str>, scope: &BlockScope) -> Result<PyValue> {

@@ -2,12 +2,12 @@
 
 use super::error::{Error, Result};
 
-/// The integer that a float is, if it is one.
+/// The integer equal to a float, if there is one within 128 bits.
 pub fn exact_int(value: f64) -> Option<i128> {
     (value.fract() == 0.0 && value.abs() < 1e38).then_some(value as i128)
 }
 
-/// The integer that a float is, for conversions to `int`.
+/// `int(value)` of a float, if it fits in 128 bits.
 pub fn truncated(value: f64) -> Option<i128> {
     exact_int(value.trunc())
 }
@@ -30,7 +30,7 @@ pub fn repr(value: f64) -> String {
     format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// Most digits after the decimal point.
+/// Limit on digits after the decimal point.
 const MAX_PRECISION: usize = 1_000;
 
 /// The digits of a number that is not negative, by the conversions `e`, `f` and `g` of C.

@@ -19,7 +19,7 @@ pub fn format(text: &str, args: &Args) -> Result<PyValue> {
     PyValue::written(out)
 }
 
-/// How fields name their arguments: by themselves, or by counting.
+/// Numbering of replacement fields: explicit or automatic.
 enum Numbering {
     Unknown,
     Automatic(usize),
@@ -51,7 +51,7 @@ fn write(text: &str, args: &Args, next: &mut Numbering, depth: usize, out: &mut 
     out.push(rest)
 }
 
-/// Where a replacement field ends.
+/// Position of the brace that closes a replacement field.
 fn field_end(text: &str) -> Result<usize> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {

@@ -1,10 +1,10 @@
-//! Values of the variables that a template is given as JSON.
+//! Converts JSON variables to values of a template.
 
 use serde_json::{Map, Value as Json};
 
 use super::{error::Result, meter, value::PyValue};
 
-/// The value of a JSON value.
+/// Converts a JSON value.
 pub fn from_json(json: &Json) -> Result<PyValue> {
     meter::deeper(|| match json {
         Json::Null => Ok(PyValue::None),
@@ -23,7 +23,7 @@ pub fn from_json(json: &Json) -> Result<PyValue> {
     })
 }
 
-/// Bytes of a JSON text of these members, or a little more.
+/// Upper bound of the length of these members as JSON text, in bytes.
 pub fn json_bytes(members: &Map<String, Json>) -> usize {
     members.iter().map(|(key, value)| 4 + key.len() + value_bytes(value)).sum()
 }

@@ -12,7 +12,7 @@ use super::{
     value::{BlockScope, Closure, Loop, Namespace, PyValue},
 };
 
-/// How a statement ended.
+/// Control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
@@ -24,10 +24,10 @@ pub enum Flow {
 pub struct Interpreter {
     pub(super) out: Writer,
     pub(super) now: SystemTime,
-    /// What is written before and after `{% generation %}` blocks.
+    /// Marks before and after `{% generation %}` blocks.
     marks: Option<[&'static str; 2]>,
     pub(super) calls: usize,
-    /// Scopes that macros hold, and namespaces: what may hold itself.
+    /// Scopes that macros capture, and namespaces: they may contain themselves and are cleared at the end.
     scopes: Vec<Rc<BlockScope>>,
     pub(super) namespaces: Vec<Rc<Namespace>>,
     pub(super) kept: meter::Charge,
@@ -145,7 +145,7 @@ impl Interpreter {
         Ok(Flow::Next)
     }
 
-    /// Remembers a scope that a macro may hold beyond its end.
+    /// Registers a scope that a macro may capture beyond its end.
     fn keep(&mut self, scope: &Rc<BlockScope>) -> Result<()> {
         if !self.scopes.last().is_some_and(|last| Rc::ptr_eq(last, scope)) {
             self.kept.grow(256)?;
@@ -154,7 +154,7 @@ impl Interpreter {
         Ok(())
     }
 
-    /// What `run` writes.
+    /// Captures the text that `run` writes.
     pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(PyValue, T)> {
         let outer = std::mem::take(&mut self.out);
         let result = run(self);
@@ -163,7 +163,7 @@ impl Interpreter {
         Ok((PyValue::written(inner)?, result))
     }
 
-    /// What a body writes, after a filter.
+    /// The text of a body after a filter.
     fn filtered(
         &mut self,
         filter: &Expr,
@@ -213,7 +213,7 @@ impl Interpreter {
         Ok(Flow::Next)
     }
 
-    /// Runs a loop over `items`, so many recursions deep.
+    /// Runs a loop over `items` at a recursion depth.
     pub(super) fn repeat(
         &mut self,
         definition: &Arc<For>,

@@ -14,7 +14,7 @@ pub struct TemplateToken {
     pub kind: TokenKind,
 }
 
-/// What a token is.
+/// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenKind {
     Data(Arc<str>),
@@ -35,7 +35,7 @@ const OPERATORS: [&str; 26] = [
     "=", ".", ":", "|", ",", ";",
 ];
 
-/// Where a tag ends.
+/// Kinds of tags, which end differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tag {
     Block,
@@ -137,7 +137,7 @@ impl<'a> TemplateLexer<'a> {
         }
     }
 
-    /// Moves over what follows a block, a comment or the end of raw text, from its closing sign on.
+    /// Skips the end of a block, a comment or raw text, from its closing sign on, with the whitespace that it strips.
     fn close(&mut self, closing: &str) -> bool {
         let rest = self.rest();
         if let Some(after) = rest.strip_prefix('-').and_then(|rest| rest.strip_prefix(closing)) {

@@ -1,9 +1,9 @@
-//! A Jinja interpreter with the values of Python, for chat templates.
+//! A Jinja interpreter with Python's values, for chat templates.
 //!
-//! It renders what Jinja2 renders in the environment that Hugging Face transformers builds for chat templates
-//! (sandboxed, `trim_blocks`, `lstrip_blocks`, loop controls, `generation` blocks), or returns an error: text
-//! decides what a model learns, so near enough is not an option. The work, the memory and the depth of a
-//! rendering are limited, see [`meter`].
+//! It renders the same text as Jinja2 in the environment that Hugging Face transformers builds for chat templates
+//! (sandboxed, `trim_blocks`, `lstrip_blocks`, loop controls, `generation` blocks), or returns an error: the text decides
+//! what a model learns, so an approximation would be wrong. The work, the memory and the depth of a rendering are
+//! limited, see [`meter`].
 
 mod error;
 
@@ -80,7 +80,10 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Parses a template; `now`, in UTC, is what `strftime_now` prints.
+    /// Parses a template; `strftime_now` formats `now` in UTC.
+    ///
+    /// # Errors
+    /// If the source is longer than [`meter::MAX_SOURCE`] or not a valid template.
     pub fn parse(source: &str, now: SystemTime) -> Result<Self> {
         if source.len() > meter::MAX_SOURCE {
             let (found, limit) = (source.len(), meter::MAX_SOURCE);
@@ -98,6 +101,9 @@ impl Template {
     }
 
     /// Renders the template with `variables`.
+    ///
+    /// # Errors
+    /// If the template raises an error, uses an unsupported feature, or exceeds a limit.
     pub fn render(&self, variables: &Map<String, Json>) -> Result<String> {
         self.run(variables, None)
     }

@@ -1,8 +1,8 @@
-//! Names that templates find: functions, filters, and methods of values.
+//! Names of global functions, filters, and methods of values.
 
 use super::value::{PyValue, View};
 
-/// Functions that every template finds.
+/// Global functions.
 pub const GLOBALS: [&str; 8] =
     ["range", "dict", "lipsum", "cycler", "joiner", "namespace", "raise_exception", "strftime_now"];
 

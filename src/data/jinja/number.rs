@@ -1,4 +1,4 @@
-//! Arithmetic.
+//! Arithmetic on numbers.
 
 use super::{
     ast::BinaryOp,

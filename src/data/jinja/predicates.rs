@@ -1,4 +1,4 @@
-//! Tests, as in `value is defined`.
+//! Jinja tests, as in `value is defined`.
 
 use super::{
     args::{Args, required},
@@ -19,7 +19,7 @@ const TESTS: &[(&str, Test)] = &[
     ("escaped", |value| Ok(matches!(value, PyValue::Markup(_)))),
     ("even", |value| Ok(remainder(value, 2)? == 0.0)),
     ("false", |value| Ok(matches!(value, PyValue::Bool(false)))),
-    ("filter", |value| Ok(value.as_text().is_some_and(|name| names::is_filter(name)))),
+    ("filter", |value| Ok(value.as_text().is_some_and(names::is_filter))),
     ("float", |value| Ok(matches!(value, PyValue::Float(_)))),
     ("integer", |value| Ok(matches!(value, PyValue::Int(_)))),
     ("iterable", |value| Ok(value.is_iterable())),
@@ -56,7 +56,7 @@ const COMPARISONS: &[(&str, CompareOp)] = &[
     ("ne", CompareOp::NotEqual),
 ];
 
-/// What a test does.
+/// Kinds of tests.
 #[derive(Clone, Copy)]
 pub enum TestKind {
     Plain(Test),

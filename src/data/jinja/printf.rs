@@ -22,7 +22,7 @@ struct Conversion {
     precision: Option<usize>,
 }
 
-/// The values that conversions take.
+/// The arguments of a format string.
 struct Values<'a> {
     all: &'a PyValue,
     /// The values in their order.
@@ -92,7 +92,7 @@ pub fn format(format: &str, values: &PyValue) -> Result<PyValue> {
     PyValue::written(out)
 }
 
-/// Where the bracket closes that opens before `text`.
+/// Position of the bracket that closes the one before `text`.
 fn closing_bracket(text: &str) -> Option<usize> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {

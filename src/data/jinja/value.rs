@@ -1,4 +1,4 @@
-//! Values of a template: those of Python.
+//! Values of a template, which are Python's, and scopes. Operations on values are in other files.
 
 use std::{cell::Cell, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
@@ -19,7 +19,7 @@ pub enum PyValue {
     Int(i128),
     Float(f64),
     Text(Arc<Text>),
-    /// Text that `escape` or `safe` made.
+    /// Text returned by `escape` or `safe`.
     Markup(Arc<Text>),
     List(Rc<List>),
     Tuple(Rc<List>),
@@ -36,14 +36,14 @@ pub enum PyValue {
     Joiner(Rc<Joiner>),
 }
 
-/// Why a value is undefined.
+/// The reason why a value is undefined.
 #[derive(Debug)]
 pub enum Undefined {
     /// A variable without a value.
     Name(Arc<str>),
-    /// What an object of this type lacks.
+    /// A missing attribute of an object of this type.
     Attribute(&'static str, PyValue),
-    /// A sentence.
+    /// A message.
     Hint(String),
 }
 
@@ -51,7 +51,7 @@ pub enum Undefined {
 #[derive(Debug)]
 pub struct List {
     pub items: Vec<PyValue>,
-    /// Whether it is a pair that `groupby` made, whose items have names.
+    /// Whether it is a pair returned by `groupby`, whose items have names.
     pub is_group: Cell<bool>,
     depth: usize,
     _charge: Charge,
@@ -66,7 +66,7 @@ pub struct Dict {
     _charge: Charge,
 }
 
-/// A value as Python hashes and compares it.
+/// A hashable value; equal keys are equal values in Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HashKey {
     Undefined,
@@ -78,7 +78,7 @@ pub enum HashKey {
     Address(usize),
 }
 
-/// Which part of a dict a view shows.
+/// Contents of a view of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     Keys,
@@ -94,7 +94,7 @@ pub struct PyRange {
     pub step: i128,
 }
 
-/// An iterator: its items are taken once.
+/// An iterator, whose items can be taken once.
 #[derive(Debug)]
 pub struct PyIterator {
     /// Its type in Python.
@@ -116,7 +116,7 @@ pub struct Loop {
     pub index: Cell<usize>,
     pub depth: usize,
     pub changed: RefCell<Option<Vec<PyValue>>>,
-    /// What a recursive loop runs, and where.
+    /// The loop and its scope, if the loop is recursive.
     pub recursion: Option<(Arc<For>, Rc<BlockScope>)>,
 }
 
@@ -177,7 +177,7 @@ pub struct Joiner {
     pub used: Cell<bool>,
 }
 
-/// Bytes counted for each text, list or dict besides its contents, and for each item.
+/// Bytes counted for each text, list or dict in addition to its contents, and for each item.
 const OBJECT: usize = 96;
 const ITEM: usize = 48;
 
@@ -189,7 +189,7 @@ impl List {
     }
 }
 
-/// Depth of a list or dict of these values.
+/// Nesting depth of a list or dict of these values.
 fn level<'a>(values: impl Iterator<Item = &'a PyValue>) -> Result<usize> {
     let depth = 1 + values.map(PyValue::depth).max().unwrap_or(0);
     if depth > MAX_VALUE_DEPTH {

@@ -73,7 +73,7 @@ pub fn striptags(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::text(words.join(" "))
 }
 
-/// The text without what lies between `open` and the next `close`.
+/// The text without the parts from `open` to the next `close`.
 fn removed(text: &str, open: &str, close: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Filters.
+//! Filters by name.
 
 mod sequence;
 
@@ -19,7 +19,7 @@ use super::{
     value::PyValue,
 };
 
-/// A filter: what it makes of a value and arguments.
+/// A filter of a value with arguments.
 type Filter = fn(PyValue, Args) -> Result<PyValue>;
 
 /// Every filter by its name.
@@ -113,4 +113,16 @@ pub fn apply(name: &str, input: PyValue, args: Args) -> Result<PyValue> {
         )));
     }
     filter(input, args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::jinja::names;
+
+    #[test]
+    fn every_name_has_a_filter() {
+        assert!(FILTERS.iter().map(|&(name, _)| name).eq(names::FILTERS));
+        assert!(names::FILTERS.is_sorted());
+    }
 }

@@ -14,7 +14,7 @@ use crate::data::jinja::{
 pub struct ItemPath(Vec<PyValue>);
 
 impl ItemPath {
-    /// The path that an argument spells; nothing is the value itself.
+    /// The path in an argument; without one, the value itself.
     pub fn new(attribute: Option<PyValue>) -> Result<Self> {
         match not_none(attribute) {
             None => Ok(Self(Vec::new())),
@@ -23,7 +23,7 @@ impl ItemPath {
         }
     }
 
-    /// The paths that an argument spells, with commas between them.
+    /// The comma-separated paths in an argument.
     pub fn several(attribute: Option<PyValue>) -> Result<Vec<Self>> {
         match not_none(attribute) {
             Some(PyValue::Text(text)) => text.text.split(',').map(Self::parse).collect(),
@@ -115,7 +115,7 @@ pub fn rejectattr(value: PyValue, args: Args) -> Result<PyValue> {
     filter_by_attribute(value, args, KeptItems::Refused)
 }
 
-/// Which items a filter keeps.
+/// The items that a filter keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeptItems {
     Accepted,

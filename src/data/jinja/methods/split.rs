@@ -9,7 +9,7 @@ use crate::data::jinja::{
     value::PyValue,
 };
 
-/// Which end of a text a method works on.
+/// The end of a text that a method works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextSide {
     Left,
