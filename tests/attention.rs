@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use hloom::{
-    autodiff::{SavePolicy, backward},
+    autodiff::{SavePolicy, VjpTable, backward},
     base::{ArrayShape, DType, Literal},
     hlo::ModuleBuilder,
     model::{
@@ -62,8 +62,8 @@ impl Case {
             head_dim: HEAD_DIM,
             ..Config::builtin("tiny").unwrap()
         };
-        let module = ModuleBuilder::new();
-        let templates = Instantiator::new(templates, &module);
+        let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
+        let templates = Instantiator::new(templates, &module, &vjps);
         let scope =
             Scope { templates: &templates, config: &config, t, batch: BATCH, seq, attention: attention_kind };
         let [queries, keys] = self.sizes();
@@ -78,7 +78,7 @@ impl Case {
             attention(&scope, q, k, v, table, segments)
         });
         let primal = primal.unwrap_or_else(|error: TemplateError| panic!("{error}"));
-        let gradient = backward(&module, primal, &[0, 1, 2], SavePolicy::Nothing).unwrap().computation;
+        let gradient = backward(&module, &vjps, primal, &[0, 1, 2], SavePolicy::Nothing).unwrap().computation;
         let entry = module.define("entry", |b| {
             let sizes = [queries, keys, keys, queries];
             let all = sizes.map(|sizes| b.parameter("x", ArrayShape::new(t, sizes)));

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use cases::{Case, cases};
 use hloom::{
-    autodiff::{SavePolicy, backward},
+    autodiff::{SavePolicy, VjpTable, backward},
     base::{ArrayShape, DType, Diagnostics, Literal, Shape},
     hlo::{
         Attrs, Builder, CompId, Computation, CustomCall, InstrId, ModuleBuilder, Opcode, ScatterDims, Value,
@@ -26,6 +26,7 @@ const STEP: f64 = 1.0 / (1 << 20) as f64;
 /// The parameters of a computation under construction, and arguments drawn for them.
 pub struct Inputs<'b> {
     pub b: &'b Builder<'b>,
+    pub vjps: VjpTable,
     random: RefCell<Random>,
     arguments: RefCell<Vec<Literal>>,
 }
@@ -76,23 +77,24 @@ fn grid(random: &mut Random, shape: ArrayShape, low: f64, high: f64) -> Literal 
 /// A computation with arguments to differentiate it at.
 struct Primal {
     module: ModuleBuilder,
+    vjps: VjpTable,
     id: CompId,
     arguments: Vec<Literal>,
 }
 
 impl Primal {
     fn new(name: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) -> Self {
-        let module = ModuleBuilder::new();
+        let (module, mut vjps) = (ModuleBuilder::new(), VjpTable::default());
         let mut arguments = Vec::new();
         let id = module.define("primal", |b| {
             let random = RefCell::new(Random::named(name));
-            let inputs = Inputs { b, random, arguments: RefCell::default() };
+            let inputs = Inputs { b, vjps: VjpTable::default(), random, arguments: RefCell::default() };
             let root = define(&inputs);
-            arguments = inputs.arguments.into_inner();
+            (arguments, vjps) = (inputs.arguments.into_inner(), inputs.vjps);
             root
         });
         let id = id.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
-        Self { module, id, arguments }
+        Self { module, vjps, id, arguments }
     }
 
     fn computation(&self) -> Computation {
@@ -108,7 +110,7 @@ impl Primal {
     /// Results and gradients at the arguments and anywhere near them.
     fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: SavePolicy) -> Checked<'c> {
         let wrt = self.differentiable();
-        let gradient = backward(&self.module, self.id, &wrt, keep);
+        let gradient = backward(&self.module, &self.vjps, self.id, &wrt, keep);
         let gradient = gradient.unwrap_or_else(|error| panic!("{name}: {error}"));
         let computation = self.computation();
         let Self { module, arguments, .. } = self;
@@ -321,7 +323,7 @@ fn a_gradient_set_by_hand_is_taken_at_its_word() {
             b.tuple(&[cotangent * 100.0 + y])
         });
         let square = square.unwrap();
-        module.set_gradient(square, gradient.unwrap());
+        i.vjps.set_custom(square, gradient.unwrap());
         i.b.call(square, &[i.fixed(f64s(&[3.0]))])
     });
     assert_eq!(found, [[109.0]]);
@@ -342,9 +344,9 @@ fn layers<'b>(i: &Inputs<'b>) -> Value<'b> {
 fn a_frozen_parameter_gets_no_instruction() {
     let primal = Primal::new("frozen", layers);
     let dots = |wrt: &[usize]| {
-        let backward = primal
-            .module
-            .get(backward(&primal.module, primal.id, wrt, SavePolicy::Nothing).unwrap().computation);
+        let backward = primal.module.get(
+            backward(&primal.module, &primal.vjps, primal.id, wrt, SavePolicy::Nothing).unwrap().computation,
+        );
         backward.instrs.iter().filter(|instr| instr.opcode == Opcode::Dot).count()
     };
     // The first layer is computed again with two dots, which is all that the last weight needs besides its own.
@@ -361,7 +363,7 @@ fn kept_values_are_used_and_give_the_same() {
     let primal = || Primal::new("layers", layers);
     let found = |keep: SavePolicy| {
         let keeping = primal();
-        let backward = backward(&keeping.module, keeping.id, &[3, 4], keep).unwrap();
+        let backward = backward(&keeping.module, &keeping.vjps, keeping.id, &[3, 4], keep).unwrap();
         let kept = backward.residuals.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
         let count = |opcode: Opcode| {
             let instrs = keeping.module.get(backward.computation).instrs;
@@ -386,9 +388,10 @@ fn kept_values_are_used_and_give_the_same() {
 fn no_rule(expected: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) {
     let primal = Primal::new("f", define);
     let error =
-        backward(&primal.module, primal.id, &primal.differentiable(), SavePolicy::Nothing).unwrap_err();
+        backward(&primal.module, &primal.vjps, primal.id, &primal.differentiable(), SavePolicy::Nothing)
+            .unwrap_err();
     assert_eq!(error.to_string(), expected);
-    let hint = "put it into a computation of its own and give that one a gradient";
+    let hint = "put it into a computation of its own with a custom gradient";
     assert_eq!(error.hint().as_deref(), Some(hint));
 }
 
@@ -403,7 +406,7 @@ fn scalar_computation(
 #[test]
 fn what_has_no_rule_is_named() {
     no_rule(
-        "primal: `while.1`: cannot differentiate while: loops are differentiated by whoever writes them",
+        "primal: `while.1`: cannot differentiate while: a loop needs a backward loop written by hand",
         |i| {
             let goes_on = scalar_computation(i.b, "goes_on", |x| {
                 x.compare(hloom::hlo::ComparisonDirection::Lt, x.builder().scalar(DType::F64, 9.0))
@@ -412,13 +415,16 @@ fn what_has_no_rule_is_named() {
             i.b.while_loop(goes_on.unwrap(), body, i.any(&[]))
         },
     );
-    no_rule("primal: `kernel.1`: cannot differentiate custom-call: its derivative is not known", |i| {
-        let call = CustomCall { target: "kernel".into(), ..CustomCall::default() };
-        i.b.custom_call(call, &[i.any(&[2])], Shape::array(DType::F64, [2])).named("kernel")
-    });
+    no_rule(
+        "primal: `kernel.1`: cannot differentiate custom-call: the derivative of a custom call is unknown",
+        |i| {
+            let call = CustomCall { target: "kernel".into(), ..CustomCall::default() };
+            i.b.custom_call(call, &[i.any(&[2])], Shape::array(DType::F64, [2])).named("kernel")
+        },
+    );
     no_rule(
         "primal: `bitcast-convert.1`: cannot differentiate bitcast-convert: \
-         the bits of a number have no derivative",
+         a bit pattern has no derivative",
         |i| {
             let x = i.float(DType::F32, 0.0, 1.0, &[2]);
             let shape = Shape::array(DType::F32, [2]);
@@ -431,7 +437,7 @@ fn what_has_no_rule_is_named() {
     );
     no_rule(
         "primal: `reduce.2`: cannot differentiate reduce: \
-         the initial value of a fold is taken as constant",
+         the initial value must not depend on a differentiated parameter",
         |i| {
             let (x, init) = (i.any(&[2]), i.any(&[]));
             let to_apply = i.b.module().reducer(Opcode::Add, DType::F64);

@@ -5,7 +5,7 @@ mod replaced;
 use std::{fs, path::Path};
 
 use hloom::{
-    autodiff::{SavePolicy, backward},
+    autodiff::{SavePolicy, VjpTable, backward},
     base::{ArrayShape, DType, Literal},
     hlo::{ModuleBuilder, text, verify},
     templates::{Instantiator, TemplateArg, TemplateLibrary},
@@ -72,7 +72,8 @@ fn scale() -> f64 {
 /// The results of template `name`, a tuple's elements each.
 fn run(name: &str, args: &[(&str, TemplateArg)], arguments: &[Literal]) -> Vec<Literal> {
     let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
-    let entry = Instantiator::new(&templates, &module).instantiate(name, args);
+    let vjps = VjpTable::default();
+    let entry = Instantiator::new(&templates, &module, &vjps).instantiate(name, args);
     let entry = entry.unwrap_or_else(|error| panic!("{error}"));
     Cpu::start(CpuBuild::Pinned).compile(module.finish("template", entry, vec![])).run(arguments)
 }
@@ -404,12 +405,13 @@ fn bias_correction_keeps_its_digits() {
 #[track_caller]
 fn check_gradient(name: &str, t: DType, arguments: &[Literal]) {
     let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
-    let templates = Instantiator::new(&templates, &module);
+    let vjps = VjpTable::default();
+    let templates = Instantiator::new(&templates, &module, &vjps);
     let primal = templates.instantiate(name, &args(t)).unwrap();
-    let by_hand = module.gradient(primal).unwrap();
+    let by_hand = vjps.custom(primal).unwrap();
     let is_float = |&index: &usize| arguments[index].shape().dtype.is_float();
     let wrt: Vec<usize> = (0..arguments.len()).filter(is_float).collect();
-    let derived = backward(&module, primal, &wrt, SavePolicy::Nothing).unwrap().computation;
+    let derived = backward(&module, &vjps, primal, &wrt, SavePolicy::Nothing).unwrap().computation;
     let result = module.get(primal).result().as_array().unwrap().clone();
     let entry = module.define("both", |b| {
         let arguments: Vec<_> = arguments.iter().map(|a| b.parameter("x", a.shape().clone())).collect();
@@ -446,7 +448,8 @@ fn every_file_is_embedded_and_reads_back() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let name = file.strip_suffix(".hlo").unwrap_or_else(|| panic!("{file} is no template"));
         let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
-        let entry = Instantiator::new(&templates, &module).instantiate(name, &args(DType::BF16));
+        let vjps = VjpTable::default();
+        let entry = Instantiator::new(&templates, &module, &vjps).instantiate(name, &args(DType::BF16));
         let entry = entry.unwrap_or_else(|error| panic!("{error}"));
         let module = verify(module.finish("template", entry, vec![]));
         let module = module.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));

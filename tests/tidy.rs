@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("hlo", &["base"]),
-    ("templates", &["base", "hlo"]),
+    ("templates", &["base", "hlo", "autodiff"]),
     ("autodiff", &["base", "hlo"]),
     ("mesh", &["base", "hlo"]),
     ("pjrt", &["base"]),
@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("targets", &["base", "pjrt"]),
     ("weights", &["base"]),
     ("data", &["base"]),
-    ("model", &["base", "hlo", "templates", "mesh"]),
+    ("model", &["base", "hlo", "autodiff", "templates", "mesh"]),
     ("optim", &["base", "hlo", "templates"]),
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),

@@ -11,18 +11,18 @@ pub enum Severity {
     Error,
 }
 
-/// One problem of the input: where it is, what was found, what was expected.
+/// A problem of the input: its location, what was found, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Whether the input can be used.
     pub severity: Severity,
-    /// A name for the kind of problem that scripts may rely on.
+    /// A stable name of the kind of problem, for scripts.
     pub code: Option<&'static str>,
     /// Where the problem is.
     pub location: Location,
     /// What was found and what was expected, in lower case and without a full stop.
     pub message: String,
-    /// A thing to do about it.
+    /// An action that fixes the problem.
     pub hint: Option<String>,
 }
 
@@ -47,27 +47,32 @@ impl Diagnostic {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The same diagnostic at a named item of its location.
+    pub fn on(self, item: impl Into<String>) -> Self {
+        Self { location: self.location.at(item), ..self }
+    }
+
     /// The same diagnostic at a location.
     pub fn located(self, location: Location) -> Self {
         Self { location, ..self }
     }
 }
 
-/// An error whose location the caller knows.
+/// An error without a location, which the caller adds with [`Diagnostic::located`].
 impl From<String> for Diagnostic {
     fn from(message: String) -> Self {
         Self::error(Location::default(), message)
     }
 }
 
-/// An error whose location the caller knows.
+/// An error without a location, which the caller adds with [`Diagnostic::located`].
 impl From<&str> for Diagnostic {
     fn from(message: &str) -> Self {
         message.to_owned().into()
     }
 }
 
-/// `error[code]: ` where there is a code, the location, the message, and the hint on a line of its own.
+/// `error[code]: ` if there is a code, the location, the message, and the hint on its own line.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { severity, code, location, message, hint } = self;
@@ -91,7 +96,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Every problem of one check, so that none hides another. Never empty as an error.
+/// All problems found by one check. Never empty as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 

@@ -1,24 +1,24 @@
 use super::{Builder, ComparisonDirection, Value, ValueTree};
 use crate::base::{DType, Diagnostic, Diagnostics, Location};
 
-/// One iteration of a loop, as its body sees it.
+/// The arguments of a loop body in one iteration.
 pub struct Iteration<'b, C, K> {
     /// The builder of the body.
     pub b: &'b Builder<'b>,
     /// `s32[]`, counted from zero.
     pub index: Value<'b>,
-    /// What the previous iteration returned; the initial values in the first.
+    /// The result of the previous iteration, or the initial value in the first.
     pub carry: C,
     /// Loop invariants.
     pub captures: K,
 }
 
 impl<'b> Builder<'b> {
-    /// Runs `body` `trip_count` times, as `jax.lax.fori_loop` does: it takes the carry and returns the next one. A body that
-    /// runs once is built in location, without a loop.
+    /// Runs `body` `trip_count` times, like `jax.lax.fori_loop`: it takes the carry and returns the next one. A body that
+    /// runs once is built inline, without a loop.
     ///
     /// # Errors
-    /// The error of `body`, a mistake made while building it, or a trip count that an `s32` cannot hold.
+    /// The error of `body`, an error of shape inference in it, or a trip count that overflows `s32`.
     pub fn fori_loop<C, K, E>(
         &'b self,
         name: &str,
@@ -40,7 +40,7 @@ impl<'b> Builder<'b> {
         }
         if trip_count > i32::MAX as usize {
             let message = format!("expected at most {} iterations of a loop, found {trip_count}", i32::MAX);
-            return Err(Diagnostics(vec![Diagnostic::error(Location::file(name), message)]).into());
+            return Err(Diagnostics::from(Diagnostic::error(Location::file(name), message)).into());
         }
         let module = self.module();
         let state = self.tuple(&[&[zero], &init.flatten()[..], &captures.flatten()].concat());

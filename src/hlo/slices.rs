@@ -1,10 +1,10 @@
-//! Parts of a value: the beginning of it, and windows along one dimension.
+//! Padding, truncation, and slices along one dimension.
 
 use super::{PadDim, SliceDim, Value};
 use crate::base::DType;
 
 impl<'b> Value<'b> {
-    /// The same with `value` after it, up to the sizes `dims`; itself if those are the sizes it has.
+    /// Pads with `value` at the end of each dimension, up to the sizes `dims`.
     #[track_caller]
     pub fn pad_to(self, dims: &[usize], value: f64) -> Self {
         let sizes = self.dims();
@@ -16,7 +16,7 @@ impl<'b> Value<'b> {
         self.pad(self.builder().scalar(self.dtype(), value), &edges.collect::<Vec<_>>())
     }
 
-    /// The beginning of it, of the sizes `dims`; itself if those are the sizes it has.
+    /// Truncates each dimension to the sizes `dims`.
     #[track_caller]
     pub fn truncate_to(self, dims: &[usize]) -> Self {
         if self.dims() == dims {
@@ -26,28 +26,29 @@ impl<'b> Value<'b> {
         self.slice(&ranges.collect::<Vec<_>>())
     }
 
-    /// `size` entries along `dim`, the first of them `first`, `s32[]`.
+    /// Slices `size` indices along `dim` from `first`, `s32[]`, on.
     #[track_caller]
     pub fn dynamic_slice_in_dim(self, dim: usize, first: Self, size: usize) -> Self {
         let mut sizes = self.dims();
         sizes[dim] = size;
-        self.dynamic_slice(&corner(dim, first, sizes.len()), &sizes)
+        self.dynamic_slice(&start_indices(dim, first, sizes.len()), &sizes)
     }
 
-    /// The same with `part` in the location of as many entries along `dim`, from `first` on.
+    /// Replaces the slice along `dim` that starts at `first`, `s32[]`, with `update`.
     #[track_caller]
-    pub fn dynamic_update_slice_in_dim(self, dim: usize, first: Self, part: Self) -> Self {
-        self.dynamic_update_slice(part, &corner(dim, first, self.dims().len()))
+    pub fn dynamic_update_slice_in_dim(self, dim: usize, first: Self, update: Self) -> Self {
+        self.dynamic_update_slice(update, &start_indices(dim, first, self.dims().len()))
     }
 
-    /// The entry `index`, `s32[]`, along the first dimension, without that dimension.
+    /// Slices index `index`, `s32[]`, of the first dimension, and removes that dimension.
     #[track_caller]
     pub fn dynamic_index_in_dim(self, index: Self) -> Self {
         self.dynamic_slice_in_dim(0, index, 1).reshape(&self.dims()[1..])
     }
 }
 
-fn corner<'b>(dim: usize, first: Value<'b>, rank: usize) -> Vec<Value<'b>> {
+/// Start indices of a slice that starts at `first` along `dim` and at zero along the others.
+fn start_indices<'b>(dim: usize, first: Value<'b>, rank: usize) -> Vec<Value<'b>> {
     let zero = first.builder().scalar(DType::S32, 0.0);
     (0..rank).map(|at| if at == dim { first } else { zero }).collect()
 }

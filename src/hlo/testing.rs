@@ -1,4 +1,4 @@
-//! Random modules for property tests: small, well typed, and of every opcode of the table.
+//! Random modules for property tests: small, well typed, and with every opcode of the table.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
-/// Modules of up to 24 operations, besides the parameters that those need and the tuple of all values.
+/// Modules of up to 24 instructions, apart from the parameters that these need and the tuple of all values.
 pub(crate) fn modules() -> impl Strategy<Value = Verified> {
     vec((select(Opcode::ALL), any::<u64>()), 1..24).prop_map(|steps| module(&steps))
 }
 
-/// A module with one operation for each step, its details drawn from the step's seed.
+/// A module with one instruction for each step, its details drawn from the seed of the step.
 pub(crate) fn module(steps: &[(Opcode, u64)]) -> Verified {
     let mut grower = Grower::default();
     for &(opcode, seed) in steps {
@@ -71,7 +71,7 @@ fn sharding(shape: &Shape, draw: &mut Draw) -> Sharding {
     }
 }
 
-/// Small numbers out of a seed.
+/// A source of small random numbers.
 pub(super) struct Draw(pub u64);
 
 impl Draw {
@@ -122,15 +122,15 @@ impl Grower {
     ) -> InstrId {
         let shapes: Vec<&Shape> = operands.iter().map(|id| &self.instrs[id.index()].shape).collect();
         let shape = infer(opcode, &shapes, &attrs, declared.as_ref(), &self.computations)
-            .unwrap_or_else(|message| panic!("the generator made a bad {opcode}: {message}"));
+            .unwrap_or_else(|error| panic!("the generator made an invalid {opcode}: {error}"));
         let index = self.instrs.len();
-        // The first name is a word that means something else in text.
+        // The first name is a keyword in HLO text.
         let name = if index == 0 { "true".to_owned() } else { format!("{opcode}.{index}") };
         self.instrs.push(Instr::new(name, opcode, shape, operands, attrs));
         InstrId::new(index)
     }
 
-    /// An earlier value of this shape, else a new parameter, or a tuple of such.
+    /// An earlier value of this shape, else a new parameter, or a tuple of these.
     fn value(&mut self, draw: &mut Draw, shape: Shape) -> InstrId {
         let found: Vec<usize> = (0..self.instrs.len()).filter(|&i| self.instrs[i].shape == shape).collect();
         if !found.is_empty() {
@@ -178,7 +178,7 @@ impl Grower {
             ShapeRule::UnaryNumeric | ShapeRule::BinaryNumeric => |t| t != DType::Pred,
             ShapeRule::UnaryLogical | ShapeRule::BinaryLogical => |t| !t.is_float(),
             ShapeRule::BinaryAny => |_| true,
-            ShapeRule::Own => return self.grow_own(opcode, draw),
+            ShapeRule::PerOpcode => return self.grow_own(opcode, draw),
         };
         let shape = Shape::array(draw.dtype(accepts), draw.dims());
         let operands = (0..opcode.arity().unwrap_or(0)).map(|_| self.value(draw, shape.clone())).collect();
@@ -307,12 +307,13 @@ impl Grower {
                 (Some(shape), self.values(draw, [&scalar]), Attrs::CustomCall(call))
             }
             Opcode::OptimizationBarrier => (None, self.values(draw, [&shape]), Attrs::Plain),
-            _ => unreachable!("{opcode} has a class"),
+            _ => unreachable!("{opcode} has a shape rule of its own"),
         };
         self.push(opcode, declared, operands, attrs);
     }
 
-    /// The module whose entry gives all values; array parameters are donated to themselves and lie on the host by turns.
+    /// The module whose entry returns all values. Array parameters are alternately donated to themselves and in host
+    /// memory.
     fn finish(mut self) -> Verified {
         let values = (0..self.instrs.len()).map(InstrId::new).collect();
         let root = self.push(Opcode::Tuple, None, values, Attrs::Plain);
@@ -338,8 +339,21 @@ impl Grower {
             frontend_attributes,
             annotations: Annotations::default(),
         };
-        verify(module).unwrap_or_else(|diagnostics| panic!("the generator made a bad module: {diagnostics}"))
+        verify(module)
+            .unwrap_or_else(|diagnostics| panic!("the generator made an invalid module: {diagnostics}"))
     }
+}
+
+/// The text of a module in which `depth` calls are nested, of four lines for each computation.
+pub(crate) fn nested_calls(depth: usize) -> String {
+    let computation =
+        |name: String, y: String| format!("{name} {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] {y}\n}}\n");
+    let call = |n: usize| {
+        let entry = if n == depth { "ENTRY " } else { "" };
+        computation(format!("{entry}call{n}"), format!("call(x), to_apply=call{}", n - 1))
+    };
+    let leaf = computation("call0".to_owned(), "sine(x)".to_owned());
+    (1..=depth).fold(format!("HloModule m\n{leaf}"), |text, n| text + &call(n))
 }
 
 proptest! {

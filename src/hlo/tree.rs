@@ -4,23 +4,23 @@ use indexmap::IndexMap;
 
 use super::Value;
 
-/// A struct of values that loops and calls pass as a list, as JAX does with a pytree: the values in the order of the fields.
+/// A struct of values that loops and calls pass as a list, in the order of the fields, like a JAX pytree.
 ///
-/// `value_tree!` implements it for a struct whose fields are trees.
+/// `value_tree!` implements it for structs whose fields are trees.
 pub trait ValueTree<'b>: Sized {
-    /// The same struct in another computation.
+    /// The same struct with values of another computation.
     type In<'t>: ValueTree<'t, In<'t> = Self::In<'t>>;
 
-    /// Appends its values to `values`.
+    /// Appends the values of the tree to `values`.
     fn flatten_into(&self, values: &mut Vec<Value<'b>>);
 
-    /// The struct with other values in the places of its own.
+    /// Builds a tree of the same structure from other values.
     ///
     /// # Panics
-    /// If there are fewer values than it has.
+    /// If there are fewer values than the tree has.
     fn unflatten<'t>(&self, values: &mut impl Iterator<Item = Value<'t>>) -> Self::In<'t>;
 
-    /// Its values.
+    /// Returns the values of the tree.
     fn flatten(&self) -> Vec<Value<'b>> {
         let mut values = Vec::new();
         self.flatten_into(&mut values);
@@ -93,7 +93,7 @@ macro_rules! maps {
     )* };
 }
 
-/// What the key of an [`IndexMap`] must be.
+/// The bounds on keys of an [`IndexMap`].
 trait HashKey: std::hash::Hash + Eq {}
 
 impl<T: std::hash::Hash + Eq> HashKey for T {}
@@ -103,7 +103,7 @@ maps! {
     IndexMap: HashKey;
 }
 
-/// Implements [`ValueTree`](crate::hlo::ValueTree) for structs of values: the name and the fields in their order.
+/// Implements [`ValueTree`](crate::hlo::ValueTree) for structs of values, given their names and fields in order.
 macro_rules! value_tree {
     ($( $name:ident { $( $field:ident ),* $(,)? } )*) => { $(
         impl<'b> $crate::hlo::ValueTree<'b> for $name<'b> {

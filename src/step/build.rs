@@ -6,6 +6,7 @@ use super::{
     tensors::Catalog,
 };
 use crate::{
+    autodiff::VjpTable,
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, Sharding, Value, verify},
     mesh,
@@ -26,8 +27,8 @@ use crate::{
 /// # Panics
 /// If a program that trains is built of a plan without adapters.
 pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepError> {
-    let module = ModuleBuilder::new();
-    let templates = Instantiator::new(spec.templates, &module);
+    let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
+    let templates = Instantiator::new(spec.templates, &module, &vjps);
     let catalog = Catalog::new(spec.workload);
     let step = StepBuilder::new(spec, &catalog, &templates);
     let inputs = step.inputs(kind);

@@ -84,7 +84,9 @@ impl StepBuilder<'_> {
     ) -> Result<(Value<'b>, Value<'b>), StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
-        let backward = autodiff::backward(b.module(), forward, &[0], SavePolicy::Nothing)?.computation;
+        let backward =
+            autodiff::backward(b.module(), self.scope.templates.vjps(), forward, &[0], SavePolicy::Nothing)?
+                .computation;
         let inputs = self.head_inputs(args, chunks, x, target);
         let init = LossAndCotangent {
             loss: b.scalar(DType::F32, 0.0),

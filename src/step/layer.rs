@@ -86,7 +86,7 @@ impl StepBuilder<'_> {
         let ForwardLayer { computation: forward, wrt } = self.forward_layer(module)?;
         let primal = module.get(forward);
         let Backward { computation: backward, residuals } =
-            autodiff::backward(module, forward, &wrt, policy)?;
+            autodiff::backward(module, self.scope.templates.vjps(), forward, &wrt, policy)?;
         let forward_with_residuals = autodiff::forward_with_residuals(module, forward, &residuals);
         let shape = array(&primal.instr(primal.parameters()[0]).shape);
         let x = LayerSlice { shape, logical: Some(nn::residual()), memory: MemorySpace::Device };

@@ -18,6 +18,7 @@ use signature::Signature;
 pub use substitute::TemplateArg;
 
 use crate::{
+    autodiff::VjpTable,
     base::{Diagnostics, Setting, nearest, read_text},
     hlo::{Builder, CompId, ModuleBuilder, Value, text},
 };
@@ -225,13 +226,19 @@ impl TemplateLibrary {
 pub struct Instantiator<'m> {
     templates: &'m TemplateLibrary,
     module: &'m ModuleBuilder,
+    vjps: &'m VjpTable,
     instances: RefCell<HashMap<(String, String), CompId>>,
 }
 
 impl<'m> Instantiator<'m> {
-    /// Starts weaving into `module`.
-    pub fn new(templates: &'m TemplateLibrary, module: &'m ModuleBuilder) -> Self {
-        Self { templates, module, instances: RefCell::default() }
+    /// Creates an instantiator for `module`, which sets the gradients of templates in `vjps`.
+    pub fn new(templates: &'m TemplateLibrary, module: &'m ModuleBuilder, vjps: &'m VjpTable) -> Self {
+        Self { templates, module, vjps, instances: RefCell::default() }
+    }
+
+    /// The custom VJPs of the module.
+    pub fn vjps(&self) -> &'m VjpTable {
+        self.vjps
     }
 
     /// The module that templates are instantiated in.
@@ -245,11 +252,11 @@ impl<'m> Instantiator<'m> {
     /// If there is no such template, a parameter stays open, or the resulting text is not HLO.
     pub fn instantiate(&self, name: &str, args: &[(&str, TemplateArg)]) -> Result<CompId, TemplateError> {
         let primal = self.instantiate_one(name, args, || Signature::of_template(name, args))?;
-        if self.module.gradient(primal).is_none()
+        if self.vjps.custom(primal).is_none()
             && let Some(gradient) = self.templates.gradient(name)
         {
             let signature = || Ok(Some(Signature::of(&self.module.get(primal)).gradient()));
-            self.module.set_gradient(primal, self.instantiate_one(&gradient, args, signature)?);
+            self.vjps.set_custom(primal, self.instantiate_one(&gradient, args, signature)?);
         }
         Ok(primal)
     }
@@ -318,7 +325,8 @@ mod tests {
     #[test]
     fn an_instance_is_made_once_and_brings_its_gradient() {
         let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
-        let instantiator = Instantiator::new(&templates, &module);
+        let vjps = VjpTable::default();
+        let instantiator = Instantiator::new(&templates, &module, &vjps);
         let (t, batch, seq) = (DType::F32, 2, 4);
         let first =
             instantiator.instantiate("log_sum_exp", template_args! { t, batch, seq, vocab: 8 }).unwrap();
@@ -328,14 +336,15 @@ mod tests {
             instantiator.instantiate("log_sum_exp", template_args! { t, batch, seq, vocab: 9 }).unwrap();
         assert_eq!(first, again);
         assert_ne!(first, other);
-        assert_ne!(module.gradient(first), module.gradient(other));
-        assert!(module.gradient(first).is_some());
+        assert_ne!(vjps.custom(first), vjps.custom(other));
+        assert!(vjps.custom(first).is_some());
     }
 
     #[test]
     fn an_unknown_template_and_an_open_hole_are_explained() {
         let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
-        let instantiator = Instantiator::new(&templates, &module);
+        let vjps = VjpTable::default();
+        let instantiator = Instantiator::new(&templates, &module, &vjps);
         let error = instantiator.instantiate("rms_nrm", template_args! {}).unwrap_err();
         assert_eq!(error.to_string(), "unknown template: rms_nrm");
         assert_eq!(error.hint().unwrap(), "did you mean `rms_norm`?");

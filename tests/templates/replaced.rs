@@ -144,7 +144,7 @@ fn errors_say_what_was_expected_and_found() {
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(0)\n  ROOT y = $t[$batch,$seq,$mlp] multiply(gate, up)\n}\n",
-        "swiglu.hlo:5:3: `up`: parameter number 0 is already that of `gate`",
+        "swiglu.hlo:5:3: `up`: duplicate parameter number 0; first used by `gate`",
     );
     check(
         "swiglu",
@@ -156,7 +156,7 @@ fn errors_say_what_was_expected_and_found() {
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(1)\n  ROOT y = $t[$batch,$seq,$mlp] custom-call(gate, up), custom_call_target=\"gate\"\n}\n",
-        "swiglu.hlo:6: `y`: cannot differentiate custom-call: its derivative is not known",
+        "swiglu.hlo:6: `y`: cannot differentiate custom-call: the derivative of a custom call is unknown",
     );
     check(
         "attention_packed",

@@ -1,4 +1,4 @@
-//! HLO text, as XLA's own parser reads it and its printer writes it.
+//! HLO text, as XLA's parser and printer have it.
 
 mod attrs;
 mod cursor;
@@ -7,6 +7,7 @@ mod parse;
 mod print;
 mod resolve;
 mod sharding;
+mod unresolved;
 mod value;
 mod word;
 

@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// The module as HLO text: the same text for the same module, and text that XLA's parser reads as that module.
+/// Prints a module as HLO text, which XLA's parser reads as the same module. Equal modules have equal text.
 ///
-/// Layouts are left out, since all are row-major, but for those of the entry where a parameter lies in the host's memory;
-/// constants stand in full.
+/// Layouts, all of which are row-major, are left out, except for the entry computation layout of a module with
+/// parameters in host memory. Constants are printed in full.
 pub fn print(module: &Verified) -> String {
     print_module(module.module())
 }
 
-/// Like [`print()`], for looking at what is not verified: a reference that leads nowhere prints as `?`.
+/// Like [`print()`], for a module that is not verified: an invalid reference is printed as `?`.
 pub fn print_module(module: &Module) -> String {
     ModuleText(module).to_string()
 }
@@ -42,9 +42,10 @@ impl Display for ModuleText<'_> {
         }
         if let Some(entry) = computations.get(entry.index()).filter(|_| !host_parameters.is_empty()) {
             let shapes = entry.parameter_shapes().into_iter().enumerate();
-            let parameters = shapes.map(|(number, shape)| laid_out(shape, self.0.parameter_memory(number)));
+            let parameters =
+                shapes.map(|(number, shape)| shape_with_layout(shape, self.0.parameter_memory(number)));
             let parameters = parameters.collect::<Vec<_>>().join(", ");
-            let result = laid_out(entry.result(), MemorySpace::Device);
+            let result = shape_with_layout(entry.result(), MemorySpace::Device);
             write!(f, ", entry_computation_layout={{({parameters})->{result}}}")?;
         }
         write!(f, "{}", FrontendAttributesText(&self.0.written_attributes()))?;
@@ -99,7 +100,7 @@ impl Display for InstrText<'_> {
     }
 }
 
-/// `, frontend_attributes={...}`, or nothing. A value that is a group in braces stands for itself.
+/// `, frontend_attributes={...}`, or nothing. A value that is a group in braces is printed without quotes.
 struct FrontendAttributesText<'a>(&'a BTreeMap<String, String>);
 
 impl Display for FrontendAttributesText<'_> {
@@ -181,7 +182,7 @@ impl InstrText<'_> {
                 write!(f, ", condition={}, body={}", self.called(*condition), self.called(*body))
             }
             Attrs::TupleIndex(index) => write!(f, ", index={index}"),
-            // XLA prints the configuration last of all.
+            // XLA prints the backend config after all other attributes.
             Attrs::CustomCall(CustomCall { target, side_effect, backend_config: _ }) => {
                 write!(f, ", custom_call_target={}", Quoted(target))?;
                 f.write_str(match side_effect {
@@ -197,14 +198,16 @@ impl InstrText<'_> {
     }
 }
 
-/// A shape with its layout, as it stands in that of the entry.
-fn laid_out(shape: &Shape, memory: MemorySpace) -> String {
+/// A shape with its layout, as in the entry computation layout.
+fn shape_with_layout(shape: &Shape, memory: MemorySpace) -> String {
     match shape {
         Shape::Array(array) => {
             let layout = row_major(array.rank(), memory);
             if layout == "{}" { array.to_string() } else { format!("{array}{layout}") }
         }
-        Shape::Tuple(elements) => format!("({})", list(elements, ", ", |element| laid_out(element, memory))),
+        Shape::Tuple(elements) => {
+            format!("({})", list(elements, ", ", |element| shape_with_layout(element, memory)))
+        }
     }
 }
 

@@ -1,16 +1,14 @@
-//! The attributes that partitioners read.
+//! Shardings and frontend attributes.
 
 use std::collections::BTreeMap;
 
-use super::{
-    cursor::{Mistake, TokenCursor},
-    lex::HloTokenKind,
-};
+use super::{cursor::TokenCursor, lex::HloTokenKind};
+use crate::base::Diagnostic;
 use crate::hlo::{Sharding, TileAssignment};
 
 impl TokenCursor<'_> {
     /// `{replicated}`, `{devices=[2,4]<=[8]}`, or several in another pair of braces.
-    pub fn sharding(&mut self) -> Result<Sharding, Mistake> {
+    pub fn sharding(&mut self) -> Result<Sharding, Diagnostic> {
         self.expect('{')?;
         if self.kind() != HloTokenKind::Mark('{') {
             return self.array_sharding();
@@ -26,8 +24,8 @@ impl TokenCursor<'_> {
         }
     }
 
-    /// What stands in braces, and the closing one.
-    fn array_sharding(&mut self) -> Result<Sharding, Mistake> {
+    /// The text of a sharding after the opening brace, and the closing brace.
+    fn array_sharding(&mut self) -> Result<Sharding, Diagnostic> {
         let sharding = if self.accept_word("replicated") {
             Sharding::Replicated
         } else if self.accept_word("maximal") {
@@ -44,7 +42,7 @@ impl TokenCursor<'_> {
     }
 
     /// `devices=[4,1,2]<=[4,2]T(1,0) last_tile_dim_replicate`
-    fn tiling(&mut self) -> Result<Sharding, Mistake> {
+    fn tiling(&mut self) -> Result<Sharding, Diagnostic> {
         let at = self.at();
         self.keyword("devices")?;
         self.expect('=')?;
@@ -52,11 +50,11 @@ impl TokenCursor<'_> {
         let devices = if self.accept('<') { self.iota()? } else { self.listed()? };
         let replicates = self.accept_word("last_tile_dim_replicate");
         let replicas = if replicates { tiles.pop().unwrap_or(1) } else { 1 };
-        Sharding::tiled(tiles, replicas, devices).map_err(|message| Mistake::new(at, message))
+        Sharding::tiled(tiles, replicas, devices).map_err(|error| error.located(at.location()))
     }
 
     /// `=[4,2]T(1,0)`
-    fn iota(&mut self) -> Result<TileAssignment, Mistake> {
+    fn iota(&mut self) -> Result<TileAssignment, Diagnostic> {
         self.expect('=')?;
         let reshape = self.ints_in('[', ']')?;
         let transposed = self.accept_word("T");
@@ -65,7 +63,7 @@ impl TokenCursor<'_> {
     }
 
     /// `0,2,1,3`
-    fn listed(&mut self) -> Result<TileAssignment, Mistake> {
+    fn listed(&mut self) -> Result<TileAssignment, Diagnostic> {
         let mut devices = vec![self.int()?];
         while self.accept(',') {
             devices.push(self.int()?);
@@ -74,7 +72,7 @@ impl TokenCursor<'_> {
     }
 
     /// `{name="value",name={value}}`
-    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Mistake> {
+    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Diagnostic> {
         let mut attributes = BTreeMap::new();
         self.list('{', '}', |cursor| {
             let at = cursor.at();
@@ -85,7 +83,7 @@ impl TokenCursor<'_> {
             };
             match attributes.insert(key.to_owned(), value) {
                 None => Ok(()),
-                Some(_) => Err(Mistake::new(at, format!("frontend attribute `{key}` stands twice"))),
+                Some(_) => Err(at.error(format!("duplicate frontend attribute `{key}`"))),
             }
         })?;
         Ok(attributes)

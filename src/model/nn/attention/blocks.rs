@@ -18,7 +18,8 @@ pub(super) fn instantiate(scope: &Scope<'_>, block: usize, packed: bool) -> Resu
     let blocks = Blocks::new(scope, block, packed);
     let module = scope.templates.module();
     let forward = module.try_define("attention", |b| blocks.forward(b))?;
-    module.set_gradient(forward, module.try_define("attention.grad", |b| blocks.backward(b))?);
+    let gradient = module.try_define("attention.grad", |b| blocks.backward(b))?;
+    scope.templates.vjps().set_custom(forward, gradient);
     Ok(forward)
 }
 
