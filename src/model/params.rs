@@ -134,7 +134,11 @@ mod tests {
             for (attention_bias, mlp_bias) in [(false, false), (true, false), (false, true)] {
                 let config = Config { attention_bias, mlp_bias, ..plain.clone() };
                 let count = |spec: &ParamSpec| sizes(&spec.dims()).iter().product::<usize>() as u64;
-                assert_eq!(base_params(&config).iter().map(count).sum::<u64>(), config.param_count(), "{name}");
+                assert_eq!(
+                    base_params(&config).iter().map(count).sum::<u64>(),
+                    config.param_count(),
+                    "{name}"
+                );
             }
         }
     }
