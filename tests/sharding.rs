@@ -178,9 +178,9 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     let [warning] = compiled.warnings() else { panic!("{:#?}", compiled.warnings()) };
     let lines: Vec<&str> = warning.lines().map(|line| line.rsplit('/').next().unwrap_or(line)).collect();
     let expect = [
-        "the partitioner cannot go from {devices=[4,1,1,2]<=[8] last_tile_dim_replicate} to \
-         {devices=[1,1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} in steps: every device holds all of `turned`, \
-         f32[4,16,64], for a while",
+        "the partitioner cannot reshard from {devices=[4,1,1,2]<=[8] last_tile_dim_replicate} to \
+         {devices=[1,1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} directly: every device temporarily holds all of `turned`, \
+         f32[4,16,64]",
         "mesh.toml:9: batch = data x fsdp",
         "mesh.toml:6: embed = fsdp",
     ];

@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pjrt", &["base"]),
     ("store", &["base"]),
     ("targets", &["base", "pjrt"]),
-    ("weights", &["base"]),
+    ("weights", &["base", "model"]),
     ("data", &["base"]),
     ("model", &["base", "hlo", "autodiff", "templates", "mesh"]),
     ("optim", &["base", "hlo", "templates"]),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     app::{ComputeType, resolve::load_mesh},
     base::{Diagnostic, Setting},
-    mesh::{self, Plan, Replicated, Report, TensorSharding, short},
+    mesh::{self, MeshReport, Plan, Replicated, TensorSharding, short},
     step,
 };
 
@@ -49,7 +49,7 @@ pub struct Explain {
 }
 
 impl MeshArgs {
-    fn report(self, err: &mut dyn Write) -> Result<(Report, ComputeType), Failure> {
+    fn report(self, err: &mut dyn Write) -> Result<(MeshReport, ComputeType), Failure> {
         let loaded = load_mesh(&self.mesh)?;
         let batch_shards = self.target.batch_shards(&loaded);
         let workload = self.model.resolve(batch_shards, &self.target.platforms())?;
@@ -88,22 +88,22 @@ impl Explain {
             return Err(invalid(Setting::Param, format!("matches no tensor: {param}"), hint).into());
         }
         if json {
-            let tensors: Vec<Value> = found.iter().map(|assigned| tensor_json(assigned)).collect();
+            let tensors: Vec<Value> = found.iter().map(|sharding| tensor_json(sharding)).collect();
             write_json(&mut *env.out, &json!({ "problems": problems_json(&report), "tensors": tensors }))?;
         } else if let Some(plan) = &report.plan {
             let texts: Vec<String> =
-                found.iter().map(|assigned| mesh::explain(assigned, &plan.mesh)).collect();
+                found.iter().map(|sharding| mesh::explain(sharding, &plan.mesh)).collect();
             env.out.write_all(texts.join("\n").as_bytes())?;
         }
         Ok(report.problems.is_empty().into())
     }
 }
 
-fn check_text(report: &Report, compute_type: ComputeType) -> String {
+fn check_text(report: &MeshReport, compute_type: ComputeType) -> String {
     let mut text = String::new();
     let mut add = |line: String| text.push_str(&(line + "\n"));
     report.problems.iter().for_each(|problem| add(problem.to_string()));
-    for mesh::Note { location, message, device_bytes } in &report.notes {
+    for mesh::PolicyNote { location, message, device_bytes } in &report.notes {
         let cost = match device_bytes {
             0 => String::new(),
             bytes => format!(" ({} a device more)", render::bytes(*bytes)),
@@ -163,7 +163,7 @@ fn group_name(group: mesh::Group) -> &'static str {
     }
 }
 
-fn problems_json(report: &Report) -> Vec<Value> {
+fn problems_json(report: &MeshReport) -> Vec<Value> {
     let problem = |diagnostic: &Diagnostic| {
         json!({
             "code": diagnostic.code,
@@ -177,8 +177,8 @@ fn problems_json(report: &Report) -> Vec<Value> {
     report.problems.0.iter().map(problem).collect()
 }
 
-fn check_json(report: &Report) -> Value {
-    let notes = report.notes.iter().map(|mesh::Note { location, message, device_bytes }| {
+fn check_json(report: &MeshReport) -> Value {
+    let notes = report.notes.iter().map(|mesh::PolicyNote { location, message, device_bytes }| {
         json!({"file": location.file, "line": location.line, "message": message, "device_bytes": device_bytes})
     });
     let mut object = json!({
@@ -202,20 +202,20 @@ fn check_json(report: &Report) -> Value {
     object
 }
 
-fn tensor_json(assigned: &TensorSharding) -> Value {
-    let dims = assigned.splits.iter().map(|split| {
+fn tensor_json(sharding: &TensorSharding) -> Value {
+    let dims = sharding.dims.iter().map(|split| {
         json!({
-            "dim": split.dim.name(), "size": split.size, "shard": split.shard(), "axes": split.axes,
+            "dim": split.dim.name(), "size": split.size, "shard": split.shard_size(), "axes": split.axes,
             "file": split.location.as_ref().map(|location| &location.file),
             "line": split.location.as_ref().and_then(|location| location.line),
         })
     });
     json!({
-        "name": assigned.tensor.name,
-        "group": group_name(assigned.tensor.group),
-        "dtype": assigned.tensor.dtype.name(),
+        "name": sharding.tensor.name,
+        "group": group_name(sharding.tensor.group),
+        "dtype": sharding.tensor.dtype.name(),
         "dims": dims.collect::<Vec<_>>(),
-        "shard": assigned.shard_shape().to_string(),
-        "shard_bytes": assigned.shard_bytes(),
+        "shard": sharding.shard_shape().to_string(),
+        "shard_bytes": sharding.shard_bytes(),
     })
 }

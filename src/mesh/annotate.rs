@@ -43,7 +43,7 @@ impl TensorSharding {
     /// The axes of each dimension as positions in `axes`, without those that are not there.
     fn axis_numbers(&self, axes: &[(&str, usize)]) -> Vec<Vec<usize>> {
         let number = |axis: &String| axes.iter().position(|(name, _)| name == axis);
-        self.splits.iter().map(|split| split.axes.iter().filter_map(number).collect()).collect()
+        self.dims.iter().map(|split| split.axes.iter().filter_map(number).collect()).collect()
     }
 }
 

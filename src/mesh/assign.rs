@@ -94,7 +94,7 @@ pub struct DimSharding {
 
 impl DimSharding {
     /// The size of a shard; the last ones are filled up to it.
-    pub fn shard(&self) -> usize {
+    pub fn shard_size(&self) -> usize {
         self.size.div_ceil(self.num_shards)
     }
 }
@@ -105,13 +105,13 @@ pub struct TensorSharding {
     /// The tensor.
     pub tensor: Tensor,
     /// Its dimensions, outermost first.
-    pub splits: Vec<DimSharding>,
+    pub dims: Vec<DimSharding>,
 }
 
 impl TensorSharding {
     /// Element type and sizes of a shard.
     pub fn shard_shape(&self) -> ArrayShape {
-        ArrayShape::new(self.tensor.dtype, self.splits.iter().map(DimSharding::shard).collect::<Vec<_>>())
+        ArrayShape::new(self.tensor.dtype, self.dims.iter().map(DimSharding::shard_size).collect::<Vec<_>>())
     }
 
     /// Bytes that each device holds.
@@ -120,18 +120,18 @@ impl TensorSharding {
     }
 
     /// How a dimension is split.
-    pub fn split(&self, dim: Dim) -> Option<&DimSharding> {
-        self.splits.iter().find(|split| split.dim == dim)
+    pub fn dim(&self, dim: Dim) -> Option<&DimSharding> {
+        self.dims.iter().find(|split| split.dim == dim)
     }
 
     /// Into how many shards it is split.
     pub fn num_shards(&self) -> usize {
-        self.splits.iter().map(|split| split.num_shards).product()
+        self.dims.iter().map(|split| split.num_shards).product()
     }
 
     /// The axes of more than one device along which every device holds the same, in the order of the mesh.
     pub fn replicated_over<'m>(&self, mesh: &'m Mesh) -> Vec<&'m str> {
-        let splits = |name: &str| self.splits.iter().any(|split| split.axes.iter().any(|axis| axis == name));
+        let splits = |name: &str| self.dims.iter().any(|split| split.axes.iter().any(|axis| axis == name));
         let axes = mesh.axes().iter().filter(|axis| axis.size > 1 && !splits(&axis.name));
         axes.map(|axis| axis.name.as_str()).collect()
     }
@@ -192,5 +192,5 @@ pub(super) fn assign_along(
             violations,
         });
     }
-    TensorSharding { tensor: tensor.clone(), splits }
+    TensorSharding { tensor: tensor.clone(), dims: splits }
 }

@@ -9,18 +9,18 @@ use crate::base::{DType, Diagnostics, Location, Partitioner};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct MeshReport {
     /// Every problem: those of the files, of the mesh, of the rules, of the tensors.
     pub problems: Diagnostics,
     /// What the policy lets pass, and what that costs.
-    pub notes: Vec<Note>,
+    pub notes: Vec<PolicyNote>,
     /// Every tensor on the mesh; `None` if the sizes of the mesh are unknown. Only without problems is it good to use.
     pub plan: Option<Plan>,
 }
 
 /// What a rule would have it otherwise, but for the policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct PolicyNote {
     /// The line of the rule.
     pub location: Location,
     /// What is done instead.
@@ -73,13 +73,13 @@ pub struct Replicated {
 impl Plan {
     /// The tensor of this name.
     pub fn find(&self, name: &str) -> Option<&TensorSharding> {
-        self.tensors.iter().find(|assigned| assigned.tensor.name == name)
+        self.tensors.iter().find(|sharding| sharding.tensor.name == name)
     }
 
     /// Another tensor on the same mesh by the same rules, such as a weight in computation.
     pub fn assign(&self, tensor: &Tensor) -> TensorSharding {
         let along = match &tensor.rules {
-            RuleSet::ComputeAsStored { param, dim } => self.find(param).and_then(|param| param.split(*dim)),
+            RuleSet::ComputeAsStored { param, dim } => self.find(param).and_then(|param| param.dim(*dim)),
             RuleSet::AtRest { .. } | RuleSet::Compute => None,
         };
         let along = along.filter(|split| !split.axes.is_empty());
@@ -94,7 +94,7 @@ impl Plan {
     /// Bytes that each device holds at rest.
     pub fn device_bytes(&self) -> DeviceBytes {
         let of = |group| {
-            let tensors = self.stored().filter(|assigned| assigned.tensor.group == group);
+            let tensors = self.stored().filter(|sharding| sharding.tensor.group == group);
             tensors.map(TensorSharding::shard_bytes).fold(0, u64::saturating_add)
         };
         DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
@@ -103,13 +103,13 @@ impl Plan {
     /// What lies at rest on several devices alike, by group and axes.
     pub fn replicated(&self) -> Vec<Replicated> {
         let mut found: Vec<Replicated> = vec![];
-        for assigned in self.stored() {
-            let axes = assigned.replicated_over(&self.mesh);
+        for sharding in self.stored() {
+            let axes = sharding.replicated_over(&self.mesh);
             if axes.is_empty() {
                 continue;
             }
-            let (group, name) = (assigned.tensor.group, assigned.tensor.name.clone());
-            let (bytes, extra_bytes) = (assigned.shard_bytes(), assigned.replicated_bytes(&self.mesh));
+            let (group, name) = (sharding.tensor.group, sharding.tensor.name.clone());
+            let (bytes, extra_bytes) = (sharding.shard_bytes(), sharding.replicated_bytes(&self.mesh));
             match found.iter_mut().find(|entry| entry.group == group && entry.axes == axes) {
                 Some(entry) => {
                     entry.tensors.push(name);
@@ -127,21 +127,21 @@ impl Plan {
     }
 
     fn stored(&self) -> impl Iterator<Item = &TensorSharding> {
-        self.tensors.iter().filter(|assigned| assigned.tensor.is_stored())
+        self.tensors.iter().filter(|sharding| sharding.tensor.is_stored())
     }
 }
 
 /// Lays `tensors` on the mesh of a config with `devices` devices (`None`: as many as its sizes say), and finds everything
 /// that is wrong.
-pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Report {
+pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> MeshReport {
     let Loaded { config, problems } = loaded;
     let mut problems = problems.clone();
     let mesh = Mesh::resolve(config, devices, &mut problems);
     let rules = Rules::new(config, tensors, &mut problems);
-    let Some(mesh) = mesh else { return Report { problems, notes: vec![], plan: None } };
+    let Some(mesh) = mesh else { return MeshReport { problems, notes: vec![], plan: None } };
     let tensors: Vec<TensorSharding> =
         tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
-    let mut report = Report { problems, notes: vec![], plan: None };
+    let mut report = MeshReport { problems, notes: vec![], plan: None };
     for case in cases(&tensors) {
         case.report(&mesh, &config.policy, &mut report);
     }
@@ -150,16 +150,16 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
             continue;
         };
         let asks = |split: &DimSharding| {
-            let conflicts = split.violations.iter().any(|trouble| match trouble {
+            let conflicts = split.violations.iter().any(|violation| match violation {
                 Violation::Conflict { axis: name, .. } => *name == axis.name,
                 Violation::Indivisible { axes } => axes.contains(&axis.name),
             });
             conflicts || split.axes.contains(&axis.name)
         };
-        if tensors.iter().flat_map(|assigned| &assigned.splits).any(asks) {
+        if tensors.iter().flat_map(|sharding| &sharding.dims).any(asks) {
             continue;
         }
-        let message = format!("splits nothing: {size} groups of devices would do the same work");
+        let message = format!("shards nothing: {size} groups of devices would do the same work");
         if config.policy.unused_axis == OnViolation::Error {
             let hint = match rules.names(&axis.name) {
                 Some(location) => format!("the rule is about no tensor: {location}"),
@@ -167,7 +167,7 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
             };
             report.problems.push(Code::UnusedAxis.error(axis.location.clone(), message).with_hint(hint));
         } else {
-            report.notes.push(Note { location: axis.location.clone(), message, device_bytes: 0 });
+            report.notes.push(PolicyNote { location: axis.location.clone(), message, device_bytes: 0 });
         }
     }
     report.plan = Some(Plan { mesh, partitioner: config.partitioner, tensors, rules, policy: config.policy });
@@ -181,8 +181,8 @@ impl Loaded {
     /// Every problem.
     pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Diagnostics> {
         match check(self, tensors, Some(devices)) {
-            Report { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
-            Report { problems, .. } => Err(problems),
+            MeshReport { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
+            MeshReport { problems, .. } => Err(problems),
         }
     }
 
@@ -209,24 +209,24 @@ struct Case<'a> {
     location: &'a Location,
     dim: Dim,
     size: usize,
-    trouble: &'a Violation,
+    violation: &'a Violation,
     hit: Vec<&'a TensorSharding>,
 }
 
 fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> = vec![];
-    for assigned in tensors {
-        for DimSharding { dim, size, location, violations, .. } in &assigned.splits {
-            for (trouble, location) in
-                violations.iter().filter_map(|trouble| Some((trouble, location.as_ref()?)))
+    for sharding in tensors {
+        for DimSharding { dim, size, location, violations, .. } in &sharding.dims {
+            for (violation, location) in
+                violations.iter().filter_map(|violation| Some((violation, location.as_ref()?)))
             {
                 let same = |case: &&mut Case<'_>| {
-                    (case.location, case.dim, case.size, case.trouble) == (location, *dim, *size, trouble)
+                    (case.location, case.dim, case.size, case.violation) == (location, *dim, *size, violation)
                 };
                 match cases.iter_mut().find(same) {
-                    Some(case) => case.hit.push(assigned),
+                    Some(case) => case.hit.push(sharding),
                     None => {
-                        cases.push(Case { location, dim: *dim, size: *size, trouble, hit: vec![assigned] })
+                        cases.push(Case { location, dim: *dim, size: *size, violation, hit: vec![sharding] })
                     }
                 }
             }
@@ -236,19 +236,19 @@ fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
 }
 
 impl Case<'_> {
-    fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut Report) {
-        let Self { location, dim, size, trouble, .. } = self;
+    fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut MeshReport) {
+        let Self { location, dim, size, violation, .. } = self;
         let tensors = self.tensors();
         let location = (*location).clone();
-        let (choice, code, message, hint, lost) = match trouble {
+        let (choice, code, message, hint, lost) = match violation {
             Violation::Conflict { axis, outer } => {
                 let message = format!(
-                    "axis {} splits {outer} already and cannot split {dim} too: {tensors}",
+                    "mesh axis {} already shards {outer} and cannot shard {dim}: {tensors}",
                     named(mesh, axis)
                 );
                 let hint = format!(
-                    "leave one of the two whole with \"none\", by an [[override]] if only for these tensors, or set \
-                     `axis_conflict = \"replicate\"` under [policy] to leave {dim} whole"
+                    "replicate one of the two with \"none\", by an [[override]] if only for these tensors, or set \
+                     `axis_conflict = \"replicate\"` under [policy] to replicate {dim}"
                 );
                 // The axis shards the outer dimension, so no device stores more.
                 (policy.axis_conflict, Code::AxisConflict, message, hint, 1)
@@ -257,7 +257,7 @@ impl Case<'_> {
                 let num_shards = mesh.num_shards(axes);
                 let over: Vec<String> = axes.iter().map(|axis| named(mesh, axis)).collect();
                 let over = over.join(" x ");
-                let message = format!("{dim} of {size} cannot be split over {over}: {tensors}");
+                let message = format!("{dim} of {size} cannot be sharded over {over}: {tensors}");
                 if *dim == Dim::Batch {
                     let hint =
                         format!("take a batch of {}, {}, {} ...", num_shards, 2 * num_shards, 3 * num_shards);
@@ -265,22 +265,22 @@ impl Case<'_> {
                 } else {
                     let works = alternatives(divisors(*size, mesh.devices()));
                     let hint = format!(
-                        "it can be split into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
+                        "it can be sharded into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
                          `\"pad\"` under [policy]"
                     );
                     (policy.indivisible, Code::Indivisible, message, hint, num_shards)
                 }
             }
         };
-        let stored = self.hit.iter().filter(|assigned| assigned.tensor.is_stored());
-        let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
+        let stored = self.hit.iter().filter(|sharding| sharding.tensor.is_stored());
+        let bytes = stored.map(|sharding| sharding.shard_bytes()).fold(0, u64::saturating_add);
         match choice {
             OnViolation::Error => report.problems.push(code.error(location, message).with_hint(hint)),
             OnViolation::Replicate => {
                 let device_bytes = bytes - bytes / lost.max(1) as u64;
-                report.notes.push(Note {
+                report.notes.push(PolicyNote {
                     location,
-                    message: format!("stays whole, for {message}"),
+                    message: format!("is replicated: {message}"),
                     device_bytes,
                 });
             }
@@ -288,8 +288,8 @@ impl Case<'_> {
                 let shard = size.div_ceil(lost.max(1));
                 let filled = (shard * lost - size) as u128;
                 let device_bytes = u128::from(bytes) * filled / (shard * lost).max(1) as u128;
-                let message = format!("is filled up to {}, for {message}", shard * lost);
-                report.notes.push(Note { location, message, device_bytes: device_bytes as u64 });
+                let message = format!("is padded to {}: {message}", shard * lost);
+                report.notes.push(PolicyNote { location, message, device_bytes: device_bytes as u64 });
             }
         }
     }
@@ -297,7 +297,7 @@ impl Case<'_> {
     /// The first few tensors hit.
     fn tensors(&self) -> String {
         const SHOWN: usize = 3;
-        let names: Vec<&str> = self.hit.iter().map(|assigned| short(&assigned.tensor.name)).collect();
+        let names: Vec<&str> = self.hit.iter().map(|sharding| short(&sharding.tensor.name)).collect();
         match names.len() {
             0..=SHOWN => names.join(", "),
             more => format!("{} and {} more", names[..SHOWN].join(", "), more - SHOWN),

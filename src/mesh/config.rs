@@ -7,7 +7,7 @@ pub struct MeshConfig {
     /// The whole mesh: the last `[mesh]`, or the file without one.
     pub location: Location,
     /// Its axes in the order of devices, slowest first.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<AxisConfig>,
     /// How tensors lie at rest, one rule for a dimension.
     pub store: Vec<Rule>,
     /// How values lie in computation, one rule for a dimension.
@@ -22,18 +22,18 @@ pub struct MeshConfig {
 
 /// An axis as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct AxisConfig {
     /// An identifier.
     pub name: String,
     /// How many devices it has.
-    pub size: Size,
+    pub size: AxisSize,
     /// Its line.
     pub location: Location,
 }
 
 /// The size of an axis as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum AxisSize {
     /// At least one.
     Fixed(usize),
     /// What the other axes leave of the devices.
@@ -89,8 +89,8 @@ impl MeshConfig {
     /// The devices that the axes with a number make.
     pub fn written_devices(&self) -> usize {
         let sizes = self.axes.iter().map(|axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => 1,
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => 1,
         });
         sizes.fold(1, usize::saturating_mul)
     }

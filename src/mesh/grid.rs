@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{Axis, Code, MeshConfig, Size};
+use super::{AxisConfig, AxisSize, Code, MeshConfig};
 use crate::base::{Diagnostic, Diagnostics, Setting};
 
 /// Devices in a grid with named axes, in row-major order: the last axis is the fastest.
@@ -57,10 +57,10 @@ impl Mesh {
         }) {
             return None;
         }
-        let rests: Vec<&Axis> = config.axes.iter().filter(|axis| axis.size == Size::Rest).collect();
+        let rests: Vec<&AxisConfig> = config.axes.iter().filter(|axis| axis.size == AxisSize::Rest).collect();
         let mut known = config.axes.iter().map(|axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => 1,
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => 1,
         });
         let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MAX_DEVICES);
         let Some(product) = product else {
@@ -72,7 +72,7 @@ impl Mesh {
             ([], _) => 1,
             ([first, second, ..], _) => {
                 let location = second.location.clone();
-                let Axis { name, location: at, .. } = first;
+                let AxisConfig { name, location: at, .. } = first;
                 let message =
                     format!("only one axis can have the size \"rest\", and `{name}` has it: {}", line(at));
                 problems.push(Code::TwoRest.error(location, message).with_hint("give one of them a number"));
@@ -94,9 +94,9 @@ impl Mesh {
             }
             ([_], Some(devices)) => devices / product,
         };
-        let size = |axis: &Axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => rest,
+        let size = |axis: &AxisConfig| match axis.size {
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => rest,
         };
         let axes = config.axes.iter().map(|axis| MeshAxis { name: axis.name.clone(), size: size(axis) });
         let mesh = Self { axes: axes.collect() };

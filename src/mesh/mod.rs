@@ -26,9 +26,9 @@ mod tests;
 
 pub use annotate::annotate;
 pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
-pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
+pub use check::{DeviceBytes, MeshReport, Plan, PolicyNote, Replicated, check};
 pub use code::Code;
-pub use config::{Axis, MeshConfig, OnViolation, Override, Policy, Rule, Size};
+pub use config::{AxisConfig, AxisSize, MeshConfig, OnViolation, Override, Policy, Rule};
 pub use dim::Dim;
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};

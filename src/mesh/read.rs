@@ -12,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Axis, Code, Dim, MeshConfig, OnViolation, Override, Policy, Rule, Size, config::put};
+use super::{AxisConfig, AxisSize, Code, Dim, MeshConfig, OnViolation, Override, Policy, Rule, config::put};
 use crate::base::{Diagnostics, LineIndex, Location, Partitioner, did_you_mean, read_text};
 
 /// What a mesh file is expected to be.
@@ -100,7 +100,7 @@ fn extend(
     if let Some(start) = above.iter().position(|file| same(file)) {
         let files = above[start..].iter().chain([&above[start]]);
         let circle: Vec<String> = files.map(|file| file.display().to_string()).collect();
-        let message = format!("the files extend one another in a circle: {}", circle.join(" -> "));
+        let message = format!("circular `extends`: {}", circle.join(" -> "));
         return report(Code::ExtendsCircle, message, "leave out one `extends`");
     }
     if above.len() > MAX_EXTENDS {
@@ -184,9 +184,9 @@ impl Reader<'_> {
             let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
             let message = match first {
                 Some(&first) => {
-                    format!("this key stands twice, the first time at {}", Location::line(&self.file, first))
+                    format!("duplicate key; first defined at {}", Location::line(&self.file, first))
                 }
-                None => "this key stands twice".into(),
+                None => "duplicate key".into(),
             };
             self.report(Code::DuplicateKey, location.at(key), message, "leave out one of them");
         }
@@ -251,7 +251,7 @@ impl Reader<'_> {
 
     fn unknown_key(&mut self, location: Location, name: &str, known: &[&str]) {
         let hint = did_you_mean(name, known.iter().copied(), "known here");
-        self.report(Code::UnknownKey, location, format!("no such table or key: {name}"), hint);
+        self.report(Code::UnknownKey, location, format!("unknown table or key: {name}"), hint);
     }
 
     fn wrong(&mut self, location: Location, expected: &str, value: Value<'_, '_>) {
@@ -259,29 +259,28 @@ impl Reader<'_> {
         self.problems.push(Code::WrongValue.error(location, message));
     }
 
-    fn axis(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Axis> {
+    fn axis(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<AxisConfig> {
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
         let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || ["none", "rest"].contains(&name) {
-            let hint =
-                "a name has letters, digits and `_`, begins with no digit, and is neither `none` nor `rest`";
-            self.report(Code::AxisName, location, format!("not a name for an axis: {name}"), hint);
+            let hint = "a name consists of letters, digits and `_`, does not begin with a digit, and is neither `none` nor `rest`";
+            self.report(Code::AxisName, location, format!("invalid name of a mesh axis: {name}"), hint);
             return None;
         }
         let number = value.get_ref().as_integer();
         let size = number.and_then(|number| usize::from_str_radix(number.as_str(), number.radix()).ok());
         let size = match size {
-            Some(size @ 1..) => Size::Fixed(size),
-            _ if value.get_ref().as_str() == Some("rest") => Size::Rest,
+            Some(size @ 1..) => AxisSize::Fixed(size),
+            _ if value.get_ref().as_str() == Some("rest") => AxisSize::Rest,
             _ => {
                 let found = found(value.get_ref());
                 let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
-                self.report(Code::AxisSize, location.clone(), message, "an axis of size 1 splits nothing");
-                Size::Fixed(1)
+                self.report(Code::AxisSize, location.clone(), message, "an axis of size 1 shards nothing");
+                AxisSize::Fixed(1)
             }
         };
-        Some(Axis { name: name.to_owned(), size, location })
+        Some(AxisConfig { name: name.to_owned(), size, location })
     }
 
     fn rules(&mut self, section: &str, location: Location, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
@@ -313,18 +312,23 @@ impl Reader<'_> {
         if let Some(axis) =
             axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
         {
-            let message = format!("the list names an axis twice: {axis}");
+            let message = format!("duplicate mesh axis in the list: {axis}");
             self.report(Code::RepeatedAxis, location, message, "leave out one of them");
             return None;
         }
         if dim == Dim::Rank && !axes.is_empty() {
-            let message = "the rank of adapters is never split";
-            self.report(Code::SplitRank, location, message, "leave it out: adapters follow their base");
+            let message = "the rank of adapters cannot be sharded";
+            self.report(
+                Code::SplitRank,
+                location,
+                message,
+                "remove it: adapters are sharded as the parameters they adapt",
+            );
             return None;
         }
         if dim == Dim::Layers && !axes.is_empty() {
-            let message = "the stack of layers is never split: every device runs through all of them";
-            self.report(Code::SplitLayers, location, message, "split another dimension, such as `embed`");
+            let message = "the stack of layers cannot be sharded: every device runs all layers";
+            self.report(Code::SplitLayers, location, message, "shard another dimension, such as `embed`");
             return None;
         }
         Some(Rule { dim, axes, location })

@@ -26,7 +26,8 @@ impl Rules {
                 let is_known = config.axes.iter().any(|known| known.name == *axis);
                 if !is_known {
                     let hint = did_you_mean(axis, known.clone(), "axes of the mesh");
-                    let problem = Code::UnknownAxis.error(location.clone(), format!("unknown axis: {axis}"));
+                    let problem =
+                        Code::UnknownAxis.error(location.clone(), format!("unknown mesh axis: {axis}"));
                     problems.push(problem.with_hint(hint));
                 }
                 is_known

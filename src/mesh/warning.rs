@@ -18,17 +18,18 @@ pub fn explain_warnings(warnings: Vec<String>, module: &Module, plan: Option<&Pl
 
 fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     let Some(Change { from, to, origin }) = Change::read(warning) else { return warning.to_owned() };
-    let mut text =
-        format!("the partitioner cannot go from {from} to {to} in steps: every device holds all of ");
+    let mut text = format!(
+        "the partitioner cannot reshard from {from} to {to} directly: every device temporarily holds all of "
+    );
     let hit = involved(module, from, to, origin);
     let Some(first) = hit.first() else {
-        return format!("{text}`{}` for a while", origin.unwrap_or("a tensor"));
+        return format!("{text}`{}`", origin.unwrap_or("a tensor"));
     };
     let Shape::Array(shape) = &first.instr.shape else { return warning.to_owned() };
-    text.push_str(&format!("`{}`, {shape}, for a while", base_name(first.instr)));
+    text.push_str(&format!("`{}`, {shape}", base_name(first.instr)));
     let mut places: Vec<String> = vec![];
     let splits =
-        hit.iter().filter_map(|&found| tensor_sharding(found, plan)).flat_map(|sharding| sharding.splits);
+        hit.iter().filter_map(|&found| tensor_sharding(found, plan)).flat_map(|sharding| sharding.dims);
     for DimSharding { dim, axes, location, .. } in splits.filter(|split| !split.axes.is_empty()) {
         let decided =
             location.map(|location| format!("\n  {}: {dim} = {}", line(&location), axes.join(" x ")));

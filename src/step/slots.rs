@@ -50,13 +50,7 @@ impl fmt::Display for Role {
             write!(f, "{prefix}{}.{}", id.linear.name(), id.factor.name())
         };
         match self {
-            Self::Base(Param::Embed) => f.write_str("embed_tokens"),
-            Self::Base(Param::InputNorm) => f.write_str("input_layernorm"),
-            Self::Base(Param::Weight(linear)) => f.write_str(linear.name()),
-            Self::Base(Param::Bias(linear)) => write!(f, "{}.bias", linear.name()),
-            Self::Base(Param::PostAttentionNorm) => f.write_str("post_attention_layernorm"),
-            Self::Base(Param::FinalNorm) => f.write_str("norm"),
-            Self::Base(Param::Head) => f.write_str("lm_head"),
+            Self::Base(param) => param.fmt(f),
             Self::Adapter(id) => adapter(f, "", id),
             Self::Moment1(id) => adapter(f, "m.", id),
             Self::Moment2(id) => adapter(f, "v.", id),

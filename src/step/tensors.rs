@@ -128,7 +128,7 @@ impl<'a> Catalog<'a> {
         let module = owner.trim_end_matches(".weight");
         let spec =
             self.adapters.iter().find(|spec| spec.id == id).expect("roles are of adapters of the plan");
-        let name = format!("{prefix}{module}.{}.weight", id.factor.name());
+        let name = format!("{prefix}{module}{}", id.factor.tensor_suffix());
         stored(name, group, spec.dims.clone(), DType::F32, owner.clone())
     }
 

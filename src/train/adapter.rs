@@ -208,9 +208,9 @@ type Entry = (String, AdapterId, usize, [usize; 2]);
 fn entries<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Item = Entry> + 'a {
     plan.iter().flat_map(|(layer, linear, adapted)| {
         let (inputs, outputs) = linear.features(config);
-        [(Factor::A, "lora_A", inputs), (Factor::B, "lora_B", outputs)].map(|(factor, name, features)| {
+        [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| {
             (
-                module_tensor(layer, linear, name),
+                module_tensor(layer, linear, factor),
                 AdapterId { linear, factor },
                 layer,
                 [adapted.rank, features],
@@ -219,8 +219,8 @@ fn entries<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Item = E
     })
 }
 
-fn module_tensor(layer: usize, linear: Linear, factor: &str) -> String {
-    format!("base_model.model.{}.{factor}.weight", linear.module_name(layer))
+fn module_tensor(layer: usize, linear: Linear, factor: Factor) -> String {
+    format!("base_model.model.{}{}", linear.module_name(layer), factor.tensor_suffix())
 }
 
 fn empty_factors(config: &Config, plan: &LoraPlan) -> Factors {

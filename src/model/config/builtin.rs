@@ -1,4 +1,4 @@
-use super::Config;
+use super::architecture::Config;
 use crate::base::{Diagnostic, Diagnostics, Location, nearest};
 
 macro_rules! models {

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::{
-    Config,
+    architecture::Config,
     fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
     hf_rope,
 };

@@ -1,11 +1,8 @@
-use super::{Scope, per_token};
+use super::scope::{Scope, per_token};
 use crate::{
     hlo::Value,
     mesh::WithLogicalSharding,
-    model::{
-        Linear,
-        params::{Features, features, sizes},
-    },
+    model::{Features, Linear, features, sizes},
     templates::{TemplateError, template_args},
 };
 

@@ -1,4 +1,4 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     hlo::{Value, value_tree},
     templates::{TemplateError, template_args},

@@ -1,4 +1,4 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     hlo::Value,
     templates::{TemplateError, template_args},

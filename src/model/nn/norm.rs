@@ -1,4 +1,4 @@
-use super::{Scope, residual};
+use super::scope::{Scope, residual};
 use crate::{
     hlo::Value,
     mesh::WithLogicalSharding,

@@ -1,4 +1,4 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     base::Literal,
     hlo::{Builder, Value, value_tree},

@@ -11,12 +11,15 @@ use super::{
     },
     AdapterConfig,
 };
-use crate::base::{DType, Diagnostic, Diagnostics, Literal, Location, output::Pending};
+use crate::{
+    base::{DType, Diagnostic, Diagnostics, Literal, Location, output::Pending},
+    model::Factor,
+};
 
 const PICKLED: &str = "adapter_model.bin";
 const TENSORS: &str = "adapter_model.safetensors";
-const A: &str = ".lora_A.weight";
-const B: &str = ".lora_B.weight";
+const A: &str = Factor::A.tensor_suffix();
+const B: &str = Factor::B.tensor_suffix();
 pub(super) const PREFIX: &str = "base_model.model.";
 
 /// A low-rank adapter under PEFT's names, all of it in float32.

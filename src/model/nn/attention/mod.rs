@@ -1,38 +1,16 @@
 mod blocks;
 
-use serde::{Deserialize, Serialize};
-
-use super::{RopeTable, Scope, per_token, rope};
+use super::{
+    rope::{RopeTable, rope},
+    scope::{Attention, Scope, per_token},
+};
 use crate::{
     base::DType,
     hlo::{Builder, Value},
     mesh::{Dim, WithLogicalSharding},
-    model::{Linear, params::features},
+    model::{Linear, features},
     templates::{KERNELS, TemplateError, template_args},
 };
-
-/// How attention is computed. The result is the same, up to rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attention {
-    /// All scores of a sequence at once.
-    Dense,
-    /// In blocks of this many queries and keys, which are computed again for the gradient.
-    Blocks(usize),
-}
-
-impl Attention {
-    /// The block that is taken where none is asked for: scores of one head take a MiB, whatever the sequence.
-    pub const BLOCK: usize = 512;
-
-    /// The longest sequence whose scores are computed at once where nothing is asked for.
-    pub const LONGEST_DENSE: usize = 1024;
-
-    /// What is fast for sequences of this length.
-    pub fn for_length(seq: usize) -> Self {
-        if seq <= Self::LONGEST_DENSE { Self::Dense } else { Self::Blocks(Self::BLOCK) }
-    }
-}
 
 /// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
 /// [batch, seq, kv_heads, head_dim]`, giving `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position

@@ -1,10 +1,7 @@
 use std::fmt;
 
-use super::Config;
-use crate::model::params::{Features, NamedDims, features};
-
 macro_rules! linears {
-    ($( $(#[$doc:meta])* $variant:ident = $parent:literal, $name:literal; )*) => {
+    ($( $(#[$doc:meta])* $variant:ident = $parent:literal, $name:literal, $gguf:literal; )*) => {
         /// One of the seven linear maps of a transformer layer, in the order in which a layer uses them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Linear { $( $(#[$doc])* $variant, )* }
@@ -13,14 +10,19 @@ macro_rules! linears {
             /// Every linear; `ALL[linear as usize] == linear`.
             pub const ALL: [Linear; 7] = [$( Linear::$variant, )*];
 
-            /// The last part of the module's name: `q_proj`.
+            /// Last component of the module path: `q_proj`.
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $name, )* }
             }
 
-            /// The block of the layer that holds it: `self_attn` or `mlp`.
-            pub const fn parent(self) -> &'static str {
-                match self { $( Self::$variant => $parent, )* }
+            /// Module path inside the layer: `self_attn.q_proj`.
+            pub const fn path(self) -> &'static str {
+                match self { $( Self::$variant => concat!($parent, ".", $name), )* }
+            }
+
+            /// Tensor name inside a GGUF block: `attn_q`.
+            pub const fn gguf_name(self) -> &'static str {
+                match self { $( Self::$variant => $gguf, )* }
             }
         }
     };
@@ -28,40 +30,25 @@ macro_rules! linears {
 
 linears! {
     /// From the residual stream to the queries.
-    Query = "self_attn", "q_proj";
+    Query = "self_attn", "q_proj", "attn_q";
     /// From the residual stream to the keys.
-    Key = "self_attn", "k_proj";
+    Key = "self_attn", "k_proj", "attn_k";
     /// From the residual stream to the values.
-    Value = "self_attn", "v_proj";
+    Value = "self_attn", "v_proj", "attn_v";
     /// From the attended values back to the residual stream.
-    Output = "self_attn", "o_proj";
+    Output = "self_attn", "o_proj", "attn_output";
     /// From the residual stream to the gate of the feed-forward block.
-    Gate = "mlp", "gate_proj";
+    Gate = "mlp", "gate_proj", "ffn_gate";
     /// From the residual stream to the gated features.
-    Up = "mlp", "up_proj";
+    Up = "mlp", "up_proj", "ffn_up";
     /// From the gated features back to the residual stream.
-    Down = "mlp", "down_proj";
+    Down = "mlp", "down_proj", "ffn_down";
 }
 
 impl Linear {
-    /// Input and output features; the weight is `[outputs, inputs]`.
-    pub fn features(self, config: &Config) -> (usize, usize) {
-        let Features { input, output } = features(self, config);
-        let together = |dims: NamedDims| dims.iter().map(|&(_, size)| size).product();
-        (together(input), together(output))
-    }
-
-    /// Whether a bias of `[outputs]` is added.
-    pub fn has_bias(self, config: &Config) -> bool {
-        match self {
-            Self::Query | Self::Key | Self::Value | Self::Output => config.attention_bias,
-            Self::Gate | Self::Up | Self::Down => config.mlp_bias,
-        }
-    }
-
     /// The full name of the module in transformers: `model.layers.0.self_attn.q_proj`.
     pub fn module_name(self, layer: usize) -> String {
-        format!("model.layers.{layer}.{}.{}", self.parent(), self.name())
+        format!("model.layers.{layer}.{}", self.path())
     }
 }
 
