@@ -87,8 +87,9 @@ fn with_parameter(text: &str) -> String {
 #[track_caller]
 fn check_placed(name: &str, text: &str) {
     let error = build_with(name, text).expect_err(&format!("{name} is taken:\n{text}"));
-    let line = error.strip_prefix(&format!("{name}.hlo:")).and_then(|rest| rest.split_once(": "));
-    let line = line.and_then(|(line, _)| line.parse().ok());
+    // The line is followed by a column where the text cannot be parsed.
+    let line = error.strip_prefix(&format!("{name}.hlo:")).and_then(|rest| rest.split(':').next());
+    let line = line.and_then(|line| line.parse().ok());
     assert!(line.is_some_and(|line: usize| (1..=text.lines().count()).contains(&line)), "{name}: {error}");
 }
 
