@@ -3,10 +3,11 @@
 //!
 //! `cargo run --example shard_step`
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
 use hloom::{
     base::DType,
+    hlo::Sharding,
     mesh,
     model::{Config, LoraSpec},
     step::{self, Packing, StepKind, StepSpec, Workload},
@@ -32,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing };
 
     // Every problem is reported, each with its line.
-    let loaded = mesh::parse(MESH, "inline.toml");
+    let loaded = mesh::parse(MESH, Path::new("inline.toml"));
     let plan = loaded.plan(&step::tensors(workload), 8)?;
     let bytes = plan.device_bytes();
     println!("{} on {} devices", plan.mesh, plan.mesh.devices());
@@ -44,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
     let program = step::build(&spec, StepKind::Train)?;
-    let sharded = program.inputs.iter().filter(|slot| !slot.sharding.is_replicated()).count();
+    let sharded = program.inputs.iter().filter(|slot| slot.sharding != Sharding::Replicated).count();
     println!("{sharded} of {} arguments are sharded", program.inputs.len());
     Ok(())
 }

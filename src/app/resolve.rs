@@ -517,9 +517,9 @@ mod tests {
         };
         let options = vec![("memory_fraction", crate::pjrt::NamedValue::Float(0.5))];
         assert_eq!(found("mi300x:8", 0.5), Ok(options));
-        let expect = "setting `target`: expected GPUs for a share of their memory, found: cpu:1";
+        let expect = "setting `target`: memory options apply to GPUs only, found: cpu:1";
         assert_eq!(found("cpu", 0.5), Err(expect.to_owned()));
-        let expect = "setting `target`: expected a share of memory from above 0 to 1, found: 1.5";
+        let expect = "setting `target`: expected a fraction of memory above 0 and at most 1, found: 1.5";
         assert_eq!(found("h100", 1.5), Err(expect.to_owned()));
     }
 

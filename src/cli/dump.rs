@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{
     Answer, Env, Failure, STDOUT, Stream,
     device_args::{ModelArgs, TargetArg},
-    invalid, write_json,
+    invalid, render, write_json,
 };
 use crate::{
     app::{
@@ -135,7 +135,7 @@ impl Dump {
             env.out.write_all(&bytes)?;
         }
         if let Some(notice) = compute_type.notice() {
-            writeln!(env.err, "{notice}")?;
+            writeln!(env.err, "{}", render::flags(&notice))?;
         }
         Ok(Answer::Yes)
     }
@@ -145,7 +145,7 @@ impl Dump {
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
         let batch_shards = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
         let workload = model.resolve(batch_shards, &target.platforms())?;
-        workload.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))?;
+        render::write_warnings(err, &workload.warnings)?;
         let compute_type = workload.compute_type;
         let options = resolve::options(&options.into(), workload.shape, batch_shards)?;
         let workload = workload.as_workload();

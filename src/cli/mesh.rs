@@ -53,7 +53,7 @@ impl MeshArgs {
         let loaded = load_mesh(&self.mesh)?;
         let batch_shards = self.target.batch_shards(&loaded);
         let workload = self.model.resolve(batch_shards, &self.target.platforms())?;
-        workload.warnings.iter().try_for_each(|warning| writeln!(err, "warning: {warning}"))?;
+        render::write_warnings(err, &workload.warnings)?;
         let report = mesh::check(&loaded, &step::tensors(workload.as_workload()), self.target.devices());
         Ok((report, workload.compute_type))
     }
@@ -80,7 +80,7 @@ impl Explain {
         let json = args.json;
         let (report, _) = args.report(&mut *env.err)?;
         for problem in &report.problems {
-            writeln!(env.err, "{problem}")?;
+            writeln!(env.err, "{}", render::flags(&problem.to_string()))?;
         }
         let found = report.plan.as_ref().map(|plan| mesh::find(plan, &param)).unwrap_or_default();
         if found.is_empty() && report.plan.is_some() {
@@ -102,7 +102,7 @@ impl Explain {
 fn check_text(report: &MeshReport, compute_type: ComputeType) -> String {
     let mut text = String::new();
     let mut add = |line: String| text.push_str(&(line + "\n"));
-    report.problems.iter().for_each(|problem| add(problem.to_string()));
+    report.problems.iter().for_each(|problem| add(render::flags(&problem.to_string())));
     for mesh::PolicyNote { location, message, device_bytes } in &report.notes {
         let cost = match device_bytes {
             0 => String::new(),
@@ -129,7 +129,7 @@ fn table(plan: &Plan, compute_type: ComputeType) -> Vec<String> {
     let devices = render::count(plan.mesh.devices(), "device", "devices");
     let mut lines = vec![
         format!("mesh        {} = {devices}, {}", plan.mesh, plan.partitioner.name()),
-        format!("dtype       {compute_type}"),
+        format!("dtype       {}", render::flags(&compute_type.to_string())),
     ];
     for (name, count) in [("base", base), ("adapters", adapters), ("optimizer", optimizer)] {
         lines.push(format!("{name:<12}{count:>16} bytes a device  {:>9}", render::bytes(count)));
@@ -170,8 +170,8 @@ fn problems_json(report: &MeshReport) -> Vec<Value> {
             "file": diagnostic.location.file,
             "line": diagnostic.location.line,
             "item": diagnostic.location.item,
-            "message": diagnostic.message,
-            "hint": diagnostic.hint,
+            "message": render::flags(&diagnostic.message),
+            "hint": diagnostic.hint.as_deref().map(render::flags),
         })
     };
     report.problems.0.iter().map(problem).collect()

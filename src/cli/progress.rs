@@ -101,12 +101,12 @@ impl Status for Reporter<'_> {
     fn line(&mut self, text: &str) {
         if self.screen != Screen::Silent {
             // Progress that cannot be shown is no reason to stop.
-            let _ = self.bar.suspend(|| writeln!(self.err, "{text}"));
+            let _ = self.bar.suspend(|| writeln!(self.err, "{}", render::flags(text)));
         }
     }
 
     fn warning(&mut self, text: &str) {
-        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {text}"));
+        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {}", render::flags(text)));
     }
 
     fn phase(&mut self, name: &str) {

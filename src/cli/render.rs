@@ -1,6 +1,10 @@
 //! How errors and numbers look.
 
-use std::{error::Error, time::Duration};
+use std::{
+    error::Error,
+    io::{self, Write},
+    time::Duration,
+};
 
 use crate::{
     app::AppError,
@@ -32,6 +36,11 @@ pub fn error(error: &AppError) -> String {
         line(format!("\nhint: {hint}"));
     }
     text
+}
+
+/// Writes warnings, one line each.
+pub fn write_warnings(err: &mut dyn Write, warnings: &[Diagnostic]) -> io::Result<()> {
+    warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", flags(&warning.to_string())))
 }
 
 /// The text of a library with its settings as flags and its commands as command lines.

@@ -10,6 +10,7 @@
 mod annotations;
 mod attrs;
 mod builder;
+mod ids;
 mod infer;
 mod limits;
 mod loops;
@@ -33,11 +34,12 @@ pub use attrs::{
     UnknownComparisonDirection,
 };
 pub use builder::{Builder, ModuleBuilder};
+pub use ids::{CompId, InstrId};
 pub use infer::infer;
 #[cfg(test)]
 pub(crate) use limits::MAX_CALL_DEPTH;
 pub use loops::Iteration;
-pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
+pub use module::{Alias, Computation, Instr, Module};
 pub use opcode::{AttrsKind, Opcode, OpcodeClass, ShapeRule, UnknownOpcode};
 pub use sharding::{Sharding, TileAssignment, Tiling};
 pub use tree::ValueTree;

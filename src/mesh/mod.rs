@@ -34,6 +34,6 @@ pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
 pub use logical::{LogicalSharding, RuleSet, WithLogicalSharding, last_logical_sharding};
 pub use names::{in_computation, matches, short};
-pub use read::{Loaded, load};
+pub use read::{Loaded, load, parse};
 pub use rules::Rules;
 pub use warning::explain_warnings;

@@ -18,21 +18,34 @@ use crate::base::{Diagnostics, LineIndex, Location, Partitioner, did_you_mean, r
 /// What a mesh file is expected to be.
 const MESH_CONFIG: &str = "a mesh config in TOML";
 
-/// A mesh file with those it extends, as far as they could be understood.
+/// A mesh config with those it extends, as far as they are valid.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What they say.
+    /// The config.
     pub config: MeshConfig,
-    /// What is wrong with the files themselves.
+    /// Problems of the files themselves.
     pub problems: Diagnostics,
 }
 
-/// Reads a mesh file and those it extends. Places name files as `path` does.
+/// Reads a mesh config and the files that it extends. Locations name it `path`.
 ///
 /// # Errors
-/// If the file cannot be read; everything else is one of the problems.
+/// If the file cannot be read; everything else is a problem of the result.
 pub fn load(path: &Path) -> io::Result<Loaded> {
-    let text = read_text(path, MESH_CONFIG)?;
+    Ok(parse(&read_text(path, MESH_CONFIG)?, path))
+}
+
+/// Reads the text of a mesh config; locations name it `path`, to which the names of extended files are relative.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let mesh = hloom::mesh::parse("[mesh]\nfsdp = 8\n[store]\nembd = \"fsdp\"\n", Path::new("m.toml"));
+/// let problems = mesh.problems.to_string();
+/// assert!(problems.starts_with("error[unknown-dim]: m.toml:4: `store.embd`: unknown dimension: embd"), "{problems}");
+/// assert!(problems.ends_with("hint: did you mean `embed`?"), "{problems}");
+/// ```
+pub fn parse(text: &str, path: &Path) -> Loaded {
     let config = MeshConfig {
         location: Location::file(path.display().to_string()),
         axes: vec![],
@@ -44,13 +57,13 @@ pub fn load(path: &Path) -> io::Result<Loaded> {
     };
     let mut loaded = Loaded { config, problems: Diagnostics::default() };
     let mut meshes = 0;
-    read(path, &text, &mut vec![], &mut meshes, &mut loaded);
+    read(path, text, &mut vec![], &mut meshes, &mut loaded);
     if meshes == 0 {
         let problem =
             Code::NoMesh.error(loaded.config.location.clone(), "expected a table [mesh], found none");
         loaded.problems.push(problem.with_hint("for example `[mesh]` and below it `fsdp = 8`"));
     }
-    Ok(loaded)
+    loaded
 }
 
 /// Files above the one that is read.

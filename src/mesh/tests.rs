@@ -144,7 +144,7 @@ fn one_size_may_be_the_rest() {
         &text,
         None,
         "error[rest-unknown]: m.toml:2: `mesh.fsdp`: \"rest\" is unknown without the number of devices\n  \
-         hint: give a target, such as --target cpu:8, or a number",
+         hint: set a target, such as setting `target = cpu:8`, or write a number",
     );
     problems(
         &text,
