@@ -94,9 +94,13 @@ const TOP_LEVEL: &[&str] = &[
     ".ci",
     ".git",
     ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "LICENSE",
     "clippy.toml",
+    "docs",
+    "examples",
     "fuzz",
     "rustfmt.toml",
 ];
