@@ -194,7 +194,7 @@ impl TpuInfo {
 
     /// Whether the links along each dimension of a topology close into a ring.
     pub fn wraps(&self, shape: &TargetShape) -> Vec<bool> {
-        let multiple = |size: &u64| self.wrap_multiple.is_some_and(|multiple| size % multiple == 0);
+        let multiple = |size: &u64| self.wrap_multiple.is_some_and(|multiple| size.is_multiple_of(multiple));
         let sizes = shape.dims();
         let all = sizes.iter().all(multiple);
         sizes.iter().map(|size| if self.wrap_together { all } else { multiple(size) }).collect()

@@ -27,7 +27,7 @@ impl Fetching {
     fn new() -> Self {
         let world = World::new();
         fs::create_dir(world.path("bin")).unwrap();
-        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pjrt/testdata/fake-python");
+        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/testdata/fake-python");
         symlink(python, world.path("bin/python3")).unwrap();
         Self { world }
     }

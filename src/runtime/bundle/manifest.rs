@@ -46,6 +46,7 @@ pub struct ModuleInputs {
     /// The element type of base weights and activations, as HLO spells it.
     pub dtype: String,
     /// How the step is computed.
+    #[serde(rename = "method")]
     pub options: StepOptions,
     /// What is adapted, as PEFT says it.
     pub lora: AdapterConfig,
