@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example build_step`
 
+#![allow(clippy::print_stdout)]
+
 use std::error::Error;
 
 use hloom::{

@@ -5,6 +5,8 @@
 //! The ROCm plugin is fetched into the store on first use. A plugin may end the process that it runs in, so it compiles in a
 //! worker process: this program again, started with the folder of a request.
 
+#![allow(clippy::print_stdout)]
+
 use std::{env, error::Error, ffi::OsString, path::Path};
 
 use hloom::{

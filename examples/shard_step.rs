@@ -3,6 +3,8 @@
 //!
 //! `cargo run --example shard_step`
 
+#![allow(clippy::print_stdout)]
+
 use std::{error::Error, path::Path};
 
 use hloom::{

@@ -4,6 +4,8 @@
 //!
 //! The model (SmolLM2-135M-Instruct) and the CPU plugin are fetched into the store on first use.
 
+#![allow(clippy::print_stdout)]
+
 use std::{env, error::Error, sync::Arc};
 
 use hloom::{

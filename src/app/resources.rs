@@ -138,7 +138,7 @@ pub fn known_package(name: &str) -> Result<&'static Package, AppError> {
         let names = || PACKAGES.iter().map(|package| package.key);
         let hint = did_you_mean(name, names(), "packages");
         let problem = format!("no such package: {name}");
-        AppError::from(TrainError::Setting { setting: Setting::Plugin, problem, hint: Some(hint) })
+        AppError::from(TrainError::Setting { setting: Setting::Package, problem, hint: Some(hint) })
     })
 }
 

@@ -49,6 +49,7 @@ settings! {
     OffloadWeights = "offload-weights";
     Out = "out";
     Pack = "pack";
+    Package = "PACKAGE";
     Param = "PARAM";
     Plugin = "plugin";
     Preallocate = "preallocate";

@@ -296,7 +296,7 @@ mod tests {
         );
         check(
             &["plugin", "install", "cudaa"],
-            "error: --plugin: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+            "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
         );
     }
 

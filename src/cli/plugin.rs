@@ -185,7 +185,7 @@ fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), F
     let present = Resources::new(&env.store, Network::Offline).present(package)?;
     let Some(path) = present else {
         let hint = format!("`hloom plugin install {named}` gets it");
-        return Err(invalid(Setting::Plugin, format!("package is not installed: {named}"), &hint).into());
+        return Err(invalid(Setting::Package, format!("package is not installed: {named}"), &hint).into());
     };
     Ok((path, package.key.split('-').next()))
 }

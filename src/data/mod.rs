@@ -2,7 +2,7 @@
 //!
 //! [`Sample`]s are read from JSON, rendered by the model's chat template, encoded by its [`Tokenizer`] as
 //! [`TokenizedSample`]s and collected in a [`Dataset`], which distributes them over rows, several in a row where it is
-//! packed. [`Batches`] iterates over the rows in an order that depends on the seed alone.
+//! packed. `Batches` iterates over the rows in an order that depends on the seed alone.
 
 mod error;
 

@@ -103,7 +103,7 @@ maps! {
     IndexMap: HashKey;
 }
 
-/// Implements [`ValueTree`](crate::hlo::ValueTree) for structs of values, given their names and fields in order.
+/// Implements [`ValueTree`] for structs of values, given their names and fields in order.
 macro_rules! value_tree {
     ($( $name:ident { $( $field:ident ),* $(,)? } )*) => { $(
         impl<'b> $crate::hlo::ValueTree<'b> for $name<'b> {

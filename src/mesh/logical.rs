@@ -75,7 +75,7 @@ pub fn last_logical_sharding(
 
 /// Logical shardings of values under construction.
 pub trait WithLogicalSharding {
-    /// The same value with a logical sharding, which [`annotate`](super::annotate) turns into a sharding. A value with several
+    /// The same value with a logical sharding, which [`annotate`](super::annotate()) turns into a sharding. A value with several
     /// is resharded from each to the next.
     #[track_caller]
     fn with_logical_sharding(self, logical: LogicalSharding) -> Self;

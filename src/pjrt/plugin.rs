@@ -31,7 +31,7 @@ pub struct Plugin {
 impl Plugin {
     /// Loads and initializes the plugin in the file `path`; a file that was loaded before is not loaded again.
     /// The library is never unloaded, since plugins leave threads behind. A plugin that was never loaded on this machine
-    /// may crash or hang here: [`child::start`](super::child::start) finds out in another process.
+    /// may crash or hang here: the compile worker finds out in another process.
     ///
     /// # Errors
     /// If the file is missing, no shared library for this machine or no plugin; if a library or a symbol that it needs is

@@ -239,7 +239,7 @@ fn targets_that_cannot_be() {
         (
             &format!("--mesh {mesh} --target cpu:8 --target cpu:4"),
             "error: --target: expected targets of equally many devices, found: cpu:8 and cpu:4\n\n\
-             hint: the module is the same for all of them: make two bundles\n",
+             hint: the module is the same for all targets of a bundle: make two bundles\n",
         ),
         (
             "--timeout 0",

@@ -180,11 +180,11 @@ fn packages_that_nobody_knows() {
     let world = World::new();
     world.refuses(
         "plugin install cudaa",
-        "error: plugin: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+        "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
     );
     world.refuses(
         "plugin info metal",
-        "error: plugin: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
+        "error: PACKAGE: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
     );
 }
 

@@ -143,7 +143,7 @@ fn a_run_meets_the_same_problems() {
     );
     world.refuses(
         "dump --model tiny --stage sharded",
-        "error: --stage: expected --mesh with `sharded`, found none\n\nhint: for example --mesh mesh-configs/fsdp8.toml\n",
+        "error: --stage: expected --mesh with `sharded`, found none\n\nhint: for example `--mesh mesh-configs/fsdp8.toml`\n",
     );
 }
 
