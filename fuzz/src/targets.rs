@@ -33,7 +33,7 @@ pub fn hlo_text(input: &[u8]) {
         }
         Err(diagnostics) => {
             for diagnostic in &diagnostics.0 {
-                assert!(diagnostic.place.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
+                assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
             }
         }
     }
