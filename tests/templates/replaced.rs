@@ -51,7 +51,8 @@ fn embedded(name: &str) -> String {
 fn names() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("hlo-templates");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = files.map(|file| file.strip_suffix(".hlo").unwrap().to_owned()).collect();
+    let mut names: Vec<String> =
+        files.filter_map(|file| Some(file.strip_suffix(".hlo")?.to_owned())).collect();
     names.sort();
     names
 }
