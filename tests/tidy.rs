@@ -1,6 +1,12 @@
 //! The architecture, and what a reader may rely on in every file.
 
+mod circles;
+mod source;
+mod wording;
+
 use std::{collections::BTreeMap, fs, path::Path};
+
+use source::{Source, blank};
 
 /// Which modules each module may use. `lib.rs` and `main.rs` may use all.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -110,112 +116,6 @@ const MAX_LINES: usize = 600;
 /// A `SAFETY` comment stands at most so many lines before its block.
 const SAFETY_LINES: usize = 6;
 
-/// A Rust file.
-struct Source<'a> {
-    path: &'a str,
-    text: &'a str,
-    /// The text with comments, strings and characters blanked out.
-    code: String,
-}
-
-impl<'a> Source<'a> {
-    fn new(path: &'a str, text: &'a str) -> Self {
-        Self { path, text, code: blank(text) }
-    }
-
-    fn line_of(&self, at: usize) -> usize {
-        self.code[..at].matches('\n').count() + 1
-    }
-
-    fn report(&self, at: usize, message: impl std::fmt::Display) -> String {
-        format!("{}:{}: {message}", self.path, self.line_of(at))
-    }
-
-    /// Where `word` stands in the code, as a word of its own.
-    fn places(&self, word: &str) -> Vec<usize> {
-        let part = |c: char| c.is_alphanumeric() || c == '_';
-        let whole = |&at: &usize| {
-            let (before, after) = (&self.code[..at], &self.code[at + word.len()..]);
-            !(before.ends_with(part) || word.ends_with(part) && after.starts_with(part))
-        };
-        self.code.match_indices(word).map(|(at, _)| at).filter(whole).collect()
-    }
-
-    /// Whether the place is in test code, which in this repository ends a file or is one.
-    fn is_test(&self, at: usize) -> bool {
-        let file = self.path.rsplit('/').next().unwrap_or_default();
-        let own_file = matches!(file, "tests.rs" | "testing.rs") || !self.path.starts_with("src/");
-        own_file || self.code.find("#[cfg(test)]\nmod ").is_some_and(|tests| tests < at)
-    }
-
-    /// The module of `src/` it belongs to.
-    fn module(&self) -> Option<&'a str> {
-        let (module, _) = self.path.strip_prefix("src/")?.split_once('/')?;
-        Some(module)
-    }
-}
-
-/// `text` with everything in comments, strings and characters replaced by spaces, line by line.
-fn blank(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let length = hidden(rest).unwrap_or(0);
-        let (skipped, after) = rest.split_at(length.max(first.len_utf8()));
-        if length == 0 {
-            code.push(first);
-        } else {
-            code.extend(skipped.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
-        }
-        rest = after;
-        if length == 0 && first.is_alphanumeric() {
-            // The `r` of an identifier begins no raw string.
-            let word = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-            code.push_str(&rest[..word]);
-            rest = &rest[word..];
-        }
-    }
-    code
-}
-
-/// The length of the comment, string or character that `text` begins with.
-fn hidden(text: &str) -> Option<usize> {
-    let until = |start: usize, end: &str| {
-        Some(text[start..].find(end).map_or(text.len(), |at| start + at + end.len()))
-    };
-    if text.starts_with("//") {
-        return Some(text.find('\n').unwrap_or(text.len()));
-    }
-    if text.starts_with("/*") {
-        return until(2, "*/");
-    }
-    let raw = text.strip_prefix('b').unwrap_or(text);
-    if let Some(after) = raw.strip_prefix('r') {
-        let hashes = after.len() - after.trim_start_matches('#').len();
-        if after[hashes..].starts_with('"') {
-            let start = text.len() - after.len() + hashes + 1;
-            return until(start, &format!("\"{}", "#".repeat(hashes)));
-        }
-    }
-    let quote = raw.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let start = text.len() - raw.len() + 1;
-    if quote == '\'' && !text[start..].starts_with('\\') {
-        // A lifetime has no closing quote after one character.
-        let character = text[start..].chars().next()?.len_utf8();
-        return text[start + character..].starts_with('\'').then_some(start + character + 1);
-    }
-    let mut escaped = false;
-    for (at, c) in text[start..].char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return Some(start + at + 1),
-            _ => {}
-        }
-    }
-    Some(text.len())
-}
-
 /// The modules of this crate that `code` names after a `crate::`, each with its place.
 fn used_modules(source: &Source<'_>) -> Vec<(usize, String)> {
     let mut used = Vec::new();
@@ -323,10 +223,12 @@ fn top_level<'a>(names: impl IntoIterator<Item = &'a str>, ignored: &str) -> Vec
         .collect()
 }
 
-const RULES: &[fn(&Source<'_>) -> Vec<String>] = &[arrows, length, unsafe_blocks, surroundings, unfinished];
+const RULES: &[fn(&Source<'_>) -> Vec<String>] =
+    &[arrows, length, unsafe_blocks, surroundings, unfinished, wording::flags];
 
 fn reports(path: &str, text: &str) -> Vec<String> {
     let mut found = machine_paths(path, text);
+    found.extend(wording::phrases(path, text));
     if path.ends_with(".rs") {
         let source = Source::new(path, text);
         found.extend(RULES.iter().flat_map(|rule| rule(&source)));
@@ -366,6 +268,12 @@ fn every_file_is_tidy() {
     let names: Vec<String> = names.collect();
     let mut found = top_level(names.iter().map(String::as_str), &files[".gitignore"]);
     found.extend(files.iter().flat_map(|(path, text)| reports(path, text)));
+    let sources: Vec<Source<'_>> = files
+        .iter()
+        .filter(|(path, _)| path.ends_with(".rs"))
+        .map(|(path, text)| Source::new(path, text))
+        .collect();
+    found.extend(circles::changed_circles(&sources));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 

@@ -25,7 +25,7 @@ pub struct Tensor {
     pub name: String,
     /// What it is part of.
     pub group: Group,
-    /// Named dimensions with their sizes, outermost first; no name stands twice.
+    /// Named dimensions with their sizes, outermost first; without duplicates.
     pub dims: Vec<(Dim, usize)>,
     /// Element type.
     pub dtype: DType,

@@ -23,7 +23,7 @@ macro_rules! codes {
 codes! {
     /// The file is not TOML.
     Syntax = "syntax";
-    /// A key stands twice in a table.
+    /// A table has a duplicate key.
     DuplicateKey = "duplicate-key";
     /// No table or key has this name.
     UnknownKey = "unknown-key";

@@ -23,7 +23,7 @@ pub struct LayerValues<'b> {
 /// One layer: `x [batch, seq, embed]` to the same; `segments` as [`nn::attention`] has them.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn layer<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,
@@ -55,7 +55,7 @@ pub fn layer<'b>(
 /// Each device computes with the part of the vocabulary that it holds; what moves is the activations, not the matrix.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn logits<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,

@@ -52,7 +52,7 @@ impl AdamW {
     /// Each tensor after the update with its gradient.
     ///
     /// # Errors
-    /// If a template is not right.
+    /// If a template is invalid.
     pub fn update<'b>(
         &self,
         templates: &Instantiator<'_>,

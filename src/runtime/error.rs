@@ -18,7 +18,7 @@ pub enum RuntimeError {
     /// The model's files are not right.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The program needs a value that nobody gave.
+    /// A value that the program needs is missing.
     #[error("the program needs `{role}`, which is not on the device")]
     Missing {
         /// Which.

@@ -75,8 +75,7 @@ impl Listener {
     }
 
     fn end(&mut self) -> Vec<String> {
-        // Standard error comes back before the reader is told to end, so that nothing is written into a pipe that nobody
-        // reads.
+        // Standard error is restored before the reader ends, so that nothing is written into a pipe without a reader.
         let _ = rustix::stdio::dup2_stderr(&self.stderr);
         let _ = writeln!(self.to_pipe, "\n{END}");
         let lines = self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default();

@@ -38,7 +38,7 @@ impl Store {
         manifest::read(&self.folder(package)).filter(|found| found.is(package)).map(|found| found.path())
     }
 
-    /// Waits for whoever installs the same package. The lock goes with the file's handle.
+    /// Waits for other processes that install the same package. The lock is released with the file handle.
     fn lock(&self, package: &Package, progress: &mut dyn Progress) -> Result<File, StoreError> {
         let path = self.root.join(format!(".{}.lock", package.key));
         let io = |error| StoreError::io(&path, error);

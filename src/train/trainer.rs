@@ -110,8 +110,8 @@ impl<'a> Trainer<'a> {
     pub fn prepare(&mut self, program: StepKind) -> Result<&CompiledStep, TrainError> {
         if !self.compiled.contains_key(&program) {
             let workload = self.workload(program);
-            let woven = build(&StepSpec { workload, ..self.spec }, program)?;
-            let compiled = self.engine.compile(woven, self.spec.mesh)?;
+            let built = build(&StepSpec { workload, ..self.spec }, program)?;
+            let compiled = self.engine.compile(built, self.spec.mesh)?;
             self.warnings.extend(compiled.warnings().iter().cloned());
             self.compiled.insert(program, compiled);
         }

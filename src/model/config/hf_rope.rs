@@ -110,7 +110,7 @@ fn read_kind(table: &mut Fields<'_>) -> Option<String> {
 
 const COMMON: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
-/// A field of another kind would be silently ignored: whoever wrote it meant something else.
+/// Rejects fields of other kinds of RoPE, which would be ignored silently.
 fn refuse_foreign(table: &mut Fields<'_>, kind: &str, own: &[&str]) {
     for key in table.keys() {
         if !own.contains(&key) && !COMMON.contains(&key) {

@@ -7,7 +7,7 @@ use crate::{
 /// The rows of `table [vocab, embed]` for `ids s32[batch, seq]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn embed<'b>(scope: &Scope<'_>, table: Value<'b>, ids: Value<'b>) -> Result<Value<'b>, TemplateError> {
     let &Scope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };

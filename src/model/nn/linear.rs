@@ -21,7 +21,7 @@ pub struct LoraValues<'b> {
 /// `in` and `out` may be several dimensions: heads and features of a head.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn linear<'b>(
     scope: &Scope<'_>,
     linear: Linear,

@@ -21,7 +21,7 @@ value_tree! { NextToken { target, num_label_tokens } }
 /// The targets for `labels s32[batch, seq]`, which stand at the positions of their own tokens.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn next_token<'b>(scope: &Scope<'_>, labels: Value<'b>) -> Result<NextToken<'b>, TemplateError> {
     let &Scope { templates, batch, seq, .. } = scope;
     let both = templates.call(labels.builder(), "next_token", template_args! { batch, seq }, &[labels])?;
@@ -31,7 +31,7 @@ pub fn next_token<'b>(scope: &Scope<'_>, labels: Value<'b>) -> Result<NextToken<
 /// The sum, `f32[]`, of the cross-entropy of `logits [batch, seq, vocab]` over the positions that count.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn loss<'b>(scope: &Scope<'_>, logits: Value<'b>, target: Value<'b>) -> Result<Value<'b>, TemplateError> {
     let &Scope { templates, config, t, batch, seq, .. } = scope;
     let b = logits.builder();

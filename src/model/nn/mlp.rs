@@ -7,7 +7,7 @@ use crate::{
 /// The gated product of `gate` and `up [batch, seq, mlp]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn mlp<'b>(scope: &Scope<'_>, gate: Value<'b>, up: Value<'b>) -> Result<Value<'b>, TemplateError> {
     let &Scope { templates, config, t, batch, seq, .. } = scope;
     templates.call(

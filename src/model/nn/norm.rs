@@ -8,7 +8,7 @@ use crate::{
 /// RMSNorm of `x [batch, seq, embed]` with the learned `weight [embed]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn norm<'b>(scope: &Scope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
     let &Scope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };

@@ -19,7 +19,7 @@ value_tree! { RopeTable { cos, sin } }
 /// The phases of positions `0 .. seq`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable<'b>, TemplateError> {
     let &Scope { templates, config, seq, .. } = scope;
     let frequencies: Vec<f32> =
@@ -33,7 +33,7 @@ pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable
 /// `x [batch, seq, heads, head_dim]` turned by its positions.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn rope<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,

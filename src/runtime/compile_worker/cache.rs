@@ -63,7 +63,7 @@ fn read(folder: &Path) -> io::Result<CompiledProgram> {
     Ok(CompiledProgram { executable, optimized, ..compiled })
 }
 
-/// Writes beside the folder, then renames. Whoever was there first stays.
+/// Writes beside the folder, then renames; an existing folder is kept.
 fn write(compiled: &CompiledProgram, cache: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(cache)?;
     let work = temporary(0o777).tempdir_in(cache)?;

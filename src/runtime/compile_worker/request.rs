@@ -16,7 +16,7 @@ pub(super) const EXECUTABLE: &str = "executable.bin";
 pub(super) const OPTIMIZED: &str = "optimized.bin";
 /// What the worker writes to its standard error.
 pub(super) const LOG: &str = "stderr.txt";
-/// The folder for libraries that stand in for missing ones.
+/// The folder of stub libraries.
 pub(super) const STUB_LIBS: &str = "stub-libs";
 
 /// The stage that the worker has reached.

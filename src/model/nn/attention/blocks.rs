@@ -1,8 +1,8 @@
-//! Attention whose scores are never there but for one block of queries and keys.
+//! Attention that computes scores for one block of queries and keys at a time.
 //!
-//! One loop runs over all pairs of blocks in which a query sees a key, query blocks in the outer order. What a query block
-//! has found so far is carried from turn to turn and begins anew with its first pair; results are written at every turn,
-//! and stay from its last. The number of turns is known to the compiler, which a loop in a loop would not have.
+//! One loop runs over all pairs of blocks in which a query attends to a key, ordered by query block. The online softmax of a
+//! query block is carried from iteration to iteration and reset at its first pair; results are written in every iteration, and
+//! those of its last pair remain. The trip count is known to the compiler, which that of a nested loop would not be.
 
 use super::{Scope, scale, seen};
 use crate::{

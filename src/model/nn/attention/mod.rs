@@ -17,7 +17,7 @@ use crate::{
 /// sees only those of its own segment.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn attention<'b>(
     scope: &Scope<'_>,
     q: Value<'b>,
