@@ -16,7 +16,19 @@ struct Module<'a> {
 }
 
 /// Circles that are left to break. A circle that is not listed is an error, and so is a listed one that is gone.
-const KNOWN: &[&str] = &[];
+const KNOWN: &[&str] = &[
+    "src/autodiff: files in a circle: mod.rs, rules, tape",
+    "src/autodiff/rules: files in a circle: elementwise, mod.rs",
+    "src/data: files in a circle: batches, chat_templates, dataset, encode, mod.rs, report, sample, sample_json, tokenizer",
+    "src/data/tokenizer: files in a circle: added, mod.rs",
+    "src/hlo: files in a circle: builder, loops, mod.rs, text, tree, value, verify",
+    "src/mesh: files in a circle: assign, rules",
+    "src/pjrt: files in a circle: buffer, call, client, client_state, device, executable, handle, mod.rs, options, plugin, topology",
+    "src/store: files in a circle: find, mod.rs",
+    "src/targets: files in a circle: device, mod.rs, presence, shape, target",
+    "src/templates: files in a circle: mod.rs, signature, substitute",
+    "src/weights/peft: files in a circle: adapter, config, mod.rs",
+];
 
 /// Circles that are new, and known ones that are gone.
 pub fn changed_circles(sources: &[Source<'_>]) -> Vec<String> {
