@@ -133,7 +133,7 @@ fn absolute(modules: &BTreeMap<Path, Module<'_>>, from: &Path, used: &Path) -> O
 fn resolve(modules: &BTreeMap<Path, Module<'_>>, mut module: Path, rest: &[String], depth: usize) -> Path {
     let mut rest = rest;
     while let [first, others @ ..] = rest {
-        let child = [&module[..], &[first.clone()]].concat();
+        let child = [&module[..], std::slice::from_ref(first)].concat();
         if !modules.contains_key(&child) {
             break;
         }

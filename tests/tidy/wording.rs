@@ -66,8 +66,8 @@ pub fn phrases(path: &str, text: &str) -> Vec<String> {
 fn contains_phrase(line: &str, phrase: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(phrase).any(|(at, _)| {
-        !line[..at].ends_with(is_word)
-            && !(phrase.ends_with(is_word) && line[at + phrase.len()..].starts_with(is_word))
+        let goes_on = phrase.ends_with(is_word) && line[at + phrase.len()..].starts_with(is_word);
+        !(line[..at].ends_with(is_word) || goes_on)
     })
 }
 
