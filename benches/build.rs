@@ -9,8 +9,8 @@ use hloom::{
     hlo::{proto, text},
     mesh,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Packing, Program, StepSpec, Workload, build, tensors},
-    templates::Templates,
+    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
+    templates::TemplateLibrary,
 };
 
 /// A model with all its linears adapted.
@@ -20,7 +20,7 @@ fn adapted(name: &str) -> (Config, LoraPlan) {
     (config, lora)
 }
 
-fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a Templates) -> StepSpec<'a> {
+fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a TemplateLibrary) -> StepSpec<'a> {
     StepSpec::new(
         Workload { config, lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off },
         templates,
@@ -29,11 +29,11 @@ fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a Templat
 
 /// Graph, backward pass, optimizer, verification, encoding.
 fn builds(c: &mut Criterion) {
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     for name in ["tiny", "llama3.1-405b"] {
         let (config, lora) = adapted(name);
         let spec = train_step(&config, &lora, &templates);
-        let bytes = || proto::encode(&build(black_box(&spec), Program::Train).unwrap().module);
+        let bytes = || proto::encode(&build(black_box(&spec), StepKind::Train).unwrap().module);
         let size = bytes().len();
         assert!(size < 1_000_000, "the module of {name} has {size} bytes");
         c.bench_function(&format!("build {name} to {size} bytes"), |b| b.iter(bytes));
@@ -42,29 +42,29 @@ fn builds(c: &mut Criterion) {
 
 /// The same with the shardings of a mesh, the mesh config checked for the model first.
 fn shards(c: &mut Criterion) {
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let (config, lora) = adapted("llama3.1-405b");
     let plain = train_step(&config, &lora, &templates);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/mi300x-8-fsdp.toml");
     let loaded = mesh::load(&file).unwrap();
     let bytes = || {
         let plan = loaded.plan(&tensors(black_box(plain.workload)), 8).unwrap();
-        proto::encode(&build(&StepSpec { mesh: Some(&plan), ..plain }, Program::Train).unwrap().module)
+        proto::encode(&build(&StepSpec { mesh: Some(&plan), ..plain }, StepKind::Train).unwrap().module)
     };
     let size = bytes().len();
     c.bench_function(&format!("build llama3.1-405b on a mesh to {size} bytes"), |b| b.iter(bytes));
 }
 
 fn texts(c: &mut Criterion) {
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let (config, lora) = adapted("llama3.1-405b");
-    let built = build(&train_step(&config, &lora, &templates), Program::Train).unwrap();
+    let built = build(&train_step(&config, &lora, &templates), StepKind::Train).unwrap();
     let printed = text::print(&built.module);
     c.bench_function("print llama3.1-405b", |b| b.iter(|| text::print(black_box(&built.module))));
     c.bench_function("parse llama3.1-405b", |b| b.iter(|| text::parse(black_box(&printed), "step").unwrap()));
 }
 
-/// Every template, its holes filled with whatever gives a module.
+/// Every template, with arguments for whatever gives a module.
 fn templates(c: &mut Criterion) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("hlo-templates");
     let mut filled = Vec::new();

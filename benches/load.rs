@@ -10,10 +10,10 @@ use hloom::{
     base::DType,
     mesh,
     model::LoraSpec,
-    pjrt::testing::{CpuBuild, cpu_plugin, package_file},
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Packing, StepSpec, Workload},
-    templates::Templates,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer},
 };
 
@@ -26,7 +26,7 @@ fn peak_memory() -> Option<u64> {
 
 fn main() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/fsdp8.toml");
-    let devices = Devices::new(None, Some(mesh::load(&file).expect("the mesh config is shipped")))
+    let devices = DeviceMesh::new(None, Some(mesh::load(&file).expect("the mesh config is shipped")))
         .expect("eight devices have a mesh");
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
@@ -39,7 +39,7 @@ fn main() {
         packing: Packing::Off,
     };
     let plan = devices.plan(workload).expect("the mesh config fits the model");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).expect("the CPU is there");
     let before = peak_memory();

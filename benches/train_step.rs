@@ -7,13 +7,11 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::LoraSpec,
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin, package_file},
-    },
     runtime::Engine,
-    step::{Packing, Program, StepSpec, Workload},
-    templates::Templates,
+    step::{Packing, StepKind, StepSpec, Workload},
+    targets::Target,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer, initial_factors},
 };
 
@@ -21,14 +19,14 @@ fn train_step(criterion: &mut Criterion) {
     let (batch, seq) = (4, 256);
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let workload =
         Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
     let spec = StepSpec::new(workload, &templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).expect("the CPU is there");
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).expect("the weights load");
     trainer.start(&initial_factors(&model.config, &lora, 0)).expect("the adapters load");
-    trainer.prepare(Program::Train).expect("the step compiles");
+    trainer.prepare(StepKind::Train).expect("the step compiles");
 
     let vocab = model.config.vocab_size;
     let ids: Vec<i32> = (0..batch * seq).map(|i| (i * 7919 % vocab) as i32).collect();

@@ -1,52 +1,85 @@
-//! `hloom` weaves a Llama LoRA training step (forward, backward, optimizer) into one HLO module and hands it to
-//! whatever PJRT plugin is there: CPU, CUDA, ROCm, TPU.
+//! `hloom` builds a Llama LoRA training step (forward, backward, optimizer) as one HLO module, shards it over a device mesh,
+//! and compiles and runs it with any PJRT plugin: CPU, CUDA, ROCm, TPU.
+//!
+//! # A first example
+//!
+//! A training step, as the module that every compiler gets:
+//!
+//! ```
+//! use hloom::{
+//!     base::DType,
+//!     hlo::text,
+//!     model::{Config, LoraSpec},
+//!     step::{self, Packing, StepKind, StepSpec, Workload},
+//!     templates::TemplateLibrary,
+//! };
+//!
+//! let config = Config::builtin("tiny")?;
+//! let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
+//! let workload =
+//!     Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 16, packing: Packing::Off };
+//! let templates = TemplateLibrary::embedded();
+//! let program = step::build(&StepSpec::new(workload, &templates), StepKind::Train)?;
+//! assert!(text::print(&program.module).starts_with("HloModule hloom_step"));
+//! // Arguments and results are described by slots; state that is updated is donated.
+//! let donated = program.inputs.iter().filter(|slot| program.is_donated(slot.role)).count();
+//! assert_eq!(donated, 43);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `examples/` goes on from here: `build_step`, `shard_step`, `compile_for_mi300x`, `train_on_cpu`.
 //!
 //! # The pipeline, with the type at each arrow
 //!
 //! ```text
 //!  models/*.toml | config.json | GGUF ──> model::Config          hlo-templates/*.hlo
-//!                                           │                           │ templates::Loom
+//!                                           │                           │ templates::Instantiator
 //!                                           v                           v
 //!               model::llama, model::nn  ──> hlo::Computation of one layer, of the head
-//!               autodiff::backward       ──> their backward computations
-//!               step::build              ──> both loops over the stack, the loss in chunks, clipping, AdamW, aliases;
-//!                                           │ a step::Method says what is kept, where, and in which pieces
-//!                                           │ values tagged with their named dimensions
-//!  mesh-configs/*.toml ──> mesh::Plan  ──> mesh::annotate: a sharding for every tag
+//!               autodiff::backward       ──> their backward computations + residuals
+//!               step::build              ──> the whole step: layer loops, remat schedule, loss, clipping, AdamW, donation
+//!                                           │ values with logical shardings
+//!  mesh-configs/*.toml ──> mesh::Plan  ──> mesh::annotate: a sharding on every annotated value
 //!                                           │ hlo::verify
 //!                                           v
 //!  step::StepProgram = hlo::Verified + slots (role, dimensions, element type, sharding) in call order
 //!                                           │ hlo::proto::encode
 //!                                           v
 //!  runtime::Engine: pjrt::Plugin ──> Client ──> LoadedExecutable
-//!  runtime::place:  weights::Checkpoint (mapped files) ──> a shard of each slot on every device
+//!  runtime::compile_worker: pjrt::Plugin ──> Topology ──> Executable (memory, optimized HLO, serialized bytes)
+//!  runtime::place_base: weights::Checkpoint (mapped files) ──> a shard of each slot on every device
 //!  train::run:      data::Batch ──> execute (state donated) ──> metrics, checkpoint ──> PEFT adapter
+//!  app: settings ──> plans; compile, train and check as functions ──> cli: flags, printing, exit codes
 //! ```
 //!
 //! # Layers
 //!
-//! A module uses only those below it; a test sees to it. From the bottom: [`base`]; [`hlo`], [`templates`] and, apart
-//! from these, [`pjrt`]; [`autodiff`], [`mesh`], [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`];
-//! [`cli`]. Only `cli` reads the environment, prints, or exits. Only `pjrt` and the file mapping in `weights` hold
-//! `unsafe` code.
+//! A module uses only modules below it, and the files of a folder do not use each other in a circle; tests enforce both. From
+//! the bottom: [`base`]; [`hlo`], [`templates`] and, apart from these, [`pjrt`], [`store`], [`targets`]; [`autodiff`], [`mesh`],
+//! [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`]; [`app`]; [`cli`]. Only `cli` reads the
+//! environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain `unsafe` code.
 //!
 //! # Glossary
 //!
 //! - **cotangent**: the derivative of the loss with respect to a value, of that value's shape.
 //! - **residual**: a value of the forward pass that the backward pass reads.
-//! - **rematerialization**: computing a value of the forward pass again in the backward pass instead of keeping it.
-//! - **stack**: a parameter of all layers as one tensor, with the layers as its first dimension.
-//! - **block** of attention: some queries with some keys, whose scores are there at one time. **Chunk** of the loss: some
-//!   positions of every sequence, whose logits are.
-//! - **micro-batch**: a part of a batch that is computed before the next one; their gradients are summed.
-//! - **segment**: one of several sequences that share a row of a batch.
-//! - **donation**: an argument whose memory a result takes over; the argument is gone afterwards.
+//! - **rematerialization**: computing a value of the forward pass again in the backward pass instead of saving it.
+//! - **template**: HLO text with parameters (`$t[$rows,$dim]`); it is instantiated with arguments.
+//! - **stack**: a parameter of all layers as one array, with the layers as its first dimension.
+//! - **block** of attention: some queries with some keys, whose scores exist at one time. **Chunk** of the loss: some
+//!   positions of every row, whose logits exist at one time.
+//! - **sample**: one record of the data. **Row**: one line of a batch, `[seq]`. **Segment**: one sample inside a packed row.
+//! - **labelled token**: a token whose prediction is part of the loss; the labels of others are -100.
+//! - **micro-batch**: an equal part of a batch inside a step; their gradients are summed. **Gradient accumulation**: several
+//!   batches, each in a call of its own, whose gradients make one update.
+//! - **donation**: an argument whose memory a result reuses; the argument is gone afterwards.
 //! - **slot**: an argument or a result of a program, described by its [`step::Role`], dimensions, element type and sharding.
-//! - **mesh**: devices in a grid with named axes. A dimension that an axis splits has a **shard** on each device along it;
-//!   an axis that splits none of a tensor's dimensions holds **replicas** of it.
-//! - **tag**: the named dimensions of a value, and which rules of a mesh config it goes by.
-//! - **factor**: one of the two matrices of a low-rank adapter, `A` (down to the rank) or `B` (up from it).
-//! - **counted token**: a token whose prediction is part of the loss; labels of -100 are not.
+//! - **mesh**: devices in a grid with named axes. A dimension that an axis shards has a **shard** on each device along it;
+//!   along an axis that shards none of its dimensions, a tensor is **replicated**.
+//! - **logical sharding**: the named dimensions of a value, and the rule set of a mesh config that decides their axes.
+//! - **target**: a kind of device and a number of them, present or not: `mi300x:8`.
+//! - **bundle**: a folder with a compiled step: module, executables, manifest, memory report.
+//! - **factor**: one of the two matrices of a LoRA adapter, `A` (down to the rank) or `B` (up from it).
 
 #![warn(clippy::match_wildcard_for_single_variants)]
 
@@ -62,6 +95,10 @@ pub mod mesh;
 
 pub mod pjrt;
 
+pub mod store;
+
+pub mod targets;
+
 pub mod weights;
 
 pub mod data;
@@ -76,4 +113,9 @@ pub mod runtime;
 
 pub mod train;
 
+pub mod app;
+
 pub mod cli;
+
+#[doc(hidden)]
+pub mod testing;

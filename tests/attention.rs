@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use hloom::{
-    autodiff::{Keep, backward},
+    autodiff::{SavePolicy, VjpTable, backward},
     base::{ArrayShape, DType, Literal},
     hlo::ModuleBuilder,
     model::{
         Config,
         nn::{Attention, RopeTable, Scope, attention},
     },
-    pjrt::testing::CpuBuild,
-    templates::{Loom, TemplateError, Templates},
+    templates::{Instantiator, TemplateError, TemplateLibrary},
+    testing::CpuBuild,
 };
 
 use crate::support::{Cpu, Random, relative_error};
@@ -54,7 +54,7 @@ impl Case {
     }
 
     /// The result and the cotangents of `q`, `k` and `v`, on the CPU plugin.
-    fn run(&self, attention_kind: Attention, templates: &Templates) -> Vec<Vec<f64>> {
+    fn run(&self, attention_kind: Attention, templates: &TemplateLibrary) -> Vec<Vec<f64>> {
         let &Self { heads, kv_heads, seq, t, .. } = self;
         let config = Config {
             num_attention_heads: heads,
@@ -62,9 +62,10 @@ impl Case {
             head_dim: HEAD_DIM,
             ..Config::builtin("tiny").unwrap()
         };
-        let module = ModuleBuilder::new();
-        let loom = Loom::new(templates, &module);
-        let scope = Scope { loom: &loom, config: &config, t, batch: BATCH, seq, attention: attention_kind };
+        let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
+        let templates = Instantiator::new(templates, &module, &vjps);
+        let scope =
+            Scope { templates: &templates, config: &config, t, batch: BATCH, seq, attention: attention_kind };
         let [queries, keys] = self.sizes();
         let segments = self.segments();
         let primal = module.try_define("primal", |b| {
@@ -77,7 +78,7 @@ impl Case {
             attention(&scope, q, k, v, table, segments)
         });
         let primal = primal.unwrap_or_else(|error: TemplateError| panic!("{error}"));
-        let gradient = backward(&module, primal, &[0, 1, 2], Keep::Nothing).unwrap().computation;
+        let gradient = backward(&module, &vjps, primal, &[0, 1, 2], SavePolicy::Nothing).unwrap().computation;
         let entry = module.define("entry", |b| {
             let sizes = [queries, keys, keys, queries];
             let all = sizes.map(|sizes| b.parameter("x", ArrayShape::new(t, sizes)));
@@ -128,7 +129,7 @@ impl Case {
 
     #[track_caller]
     fn check(&self, attention: Attention, limit: f64) {
-        let found = self.run(attention, &Templates::embedded());
+        let found = self.run(attention, &TemplateLibrary::embedded());
         for ((name, found), expected) in ["o", "dq", "dk", "dv"].iter().zip(found).zip(self.expected()) {
             let error = relative_error(&found, &expected);
             assert!(error <= limit, "{name} of {attention:?}: {error:.1e} is beyond {limit:.0e}");
@@ -182,8 +183,8 @@ fn a_kernel_of_the_platform_stands_in() {
     );
     std::fs::write(folder.path().join("attention@cpu.hlo"), kernel).unwrap();
     let templates =
-        |platform| Templates::replaced_from(folder.path(), Some(platform), &["cpu", "cuda"]).unwrap();
-    let usual = case.run(Attention::Dense, &Templates::embedded());
+        |platform| TemplateLibrary::replaced_from(folder.path(), Some(platform), &["cpu", "cuda"]).unwrap();
+    let usual = case.run(Attention::Dense, &TemplateLibrary::embedded());
     assert_eq!(case.run(Attention::Dense, &templates("cuda")), usual);
     let found = case.run(Attention::Blocks(4), &templates("cpu"));
     let [_, _, v, d_o] = case.arguments().map(|literal| literal.to_f64s());

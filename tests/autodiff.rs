@@ -6,12 +6,12 @@ use std::cell::RefCell;
 
 use cases::{Case, cases};
 use hloom::{
-    autodiff::{Keep, backward},
-    base::{ArrayShape, DType, Findings, Literal, Shape},
+    autodiff::{SavePolicy, VjpTable, backward},
+    base::{ArrayShape, DType, Diagnostics, Literal, Shape},
     hlo::{
         Attrs, Builder, CompId, Computation, CustomCall, InstrId, ModuleBuilder, Opcode, ScatterDims, Value,
     },
-    pjrt::testing::CpuBuild,
+    testing::CpuBuild,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -26,6 +26,7 @@ const STEP: f64 = 1.0 / (1 << 20) as f64;
 /// The parameters of a computation under construction, and arguments drawn for them.
 pub struct Inputs<'b> {
     pub b: &'b Builder<'b>,
+    pub vjps: VjpTable,
     random: RefCell<Random>,
     arguments: RefCell<Vec<Literal>>,
 }
@@ -76,23 +77,24 @@ fn grid(random: &mut Random, shape: ArrayShape, low: f64, high: f64) -> Literal 
 /// A computation with arguments to differentiate it at.
 struct Primal {
     module: ModuleBuilder,
+    vjps: VjpTable,
     id: CompId,
     arguments: Vec<Literal>,
 }
 
 impl Primal {
     fn new(name: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) -> Self {
-        let module = ModuleBuilder::new();
+        let (module, mut vjps) = (ModuleBuilder::new(), VjpTable::default());
         let mut arguments = Vec::new();
         let id = module.define("primal", |b| {
             let random = RefCell::new(Random::named(name));
-            let inputs = Inputs { b, random, arguments: RefCell::default() };
+            let inputs = Inputs { b, vjps: VjpTable::default(), random, arguments: RefCell::default() };
             let root = define(&inputs);
-            arguments = inputs.arguments.into_inner();
+            (arguments, vjps) = (inputs.arguments.into_inner(), inputs.vjps);
             root
         });
-        let id = id.unwrap_or_else(|findings| panic!("{name}: {findings}"));
-        Self { module, id, arguments }
+        let id = id.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
+        Self { module, vjps, id, arguments }
     }
 
     fn computation(&self) -> Computation {
@@ -106,9 +108,9 @@ impl Primal {
     }
 
     /// Results and gradients at the arguments and anywhere near them.
-    fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: Keep) -> Checked<'c> {
+    fn checked<'c>(self, name: &str, cpu: &'c Cpu, keep: SavePolicy) -> Checked<'c> {
         let wrt = self.differentiable();
-        let gradient = backward(&self.module, self.id, &wrt, keep);
+        let gradient = backward(&self.module, &self.vjps, self.id, &wrt, keep);
         let gradient = gradient.unwrap_or_else(|error| panic!("{name}: {error}"));
         let computation = self.computation();
         let Self { module, arguments, .. } = self;
@@ -132,11 +134,11 @@ impl Primal {
                 }
             };
             let values = |ids: &[InstrId]| ids.iter().map(|id| values[id.index()]).collect::<Vec<_>>();
-            let (passed, kept) = (values(&computation.parameters()), values(&gradient.kept));
+            let (passed, kept) = (values(&computation.parameters()), values(&gradient.residuals));
             let gradients = b.call(gradient.computation, &[&passed[..], &[cotangent], &kept].concat());
             b.tuple(&[results, gradients.elements()].concat())
         });
-        let entry = entry.unwrap_or_else(|findings| panic!("{name}: {findings}"));
+        let entry = entry.unwrap_or_else(|diagnostics| panic!("{name}: {diagnostics}"));
         let shapes = match computation.result() {
             Shape::Array(shape) => vec![shape.clone()],
             Shape::Tuple(shapes) => shapes.iter().filter_map(Shape::as_array).cloned().collect(),
@@ -241,7 +243,7 @@ fn every_rule_agrees_with_difference_quotients() {
         let primal = Primal::new(&name, define);
         let has = |id: usize| primal.module.get(CompId::new(id)).instrs.iter().any(|i| i.opcode == opcode);
         assert!((0..=primal.id.index()).any(has), "{name}: does not use {opcode}");
-        primal.checked(&name, &cpu, Keep::Nothing).check(&name);
+        primal.checked(&name, &cpu, SavePolicy::Nothing).check(&name);
     }
 }
 
@@ -249,7 +251,7 @@ fn every_rule_agrees_with_difference_quotients() {
 #[track_caller]
 fn gradients(define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) -> Vec<Vec<f64>> {
     let cpu = Cpu::start(CpuBuild::Pinned);
-    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, Keep::Nothing);
+    let mut checked = Primal::new("gradients", define).checked("gradients", &cpu, SavePolicy::Nothing);
     let ones = |literal: &Literal| {
         let shape = literal.shape().clone();
         Literal::from_f64s(shape.clone(), vec![1.0; shape.elements()])
@@ -321,7 +323,7 @@ fn a_gradient_set_by_hand_is_taken_at_its_word() {
             b.tuple(&[cotangent * 100.0 + y])
         });
         let square = square.unwrap();
-        module.set_gradient(square, gradient.unwrap());
+        i.vjps.set_custom(square, gradient.unwrap());
         i.b.call(square, &[i.fixed(f64s(&[3.0]))])
     });
     assert_eq!(found, [[109.0]]);
@@ -342,8 +344,9 @@ fn layers<'b>(i: &Inputs<'b>) -> Value<'b> {
 fn a_frozen_parameter_gets_no_instruction() {
     let primal = Primal::new("frozen", layers);
     let dots = |wrt: &[usize]| {
-        let backward =
-            primal.module.get(backward(&primal.module, primal.id, wrt, Keep::Nothing).unwrap().computation);
+        let backward = primal.module.get(
+            backward(&primal.module, &primal.vjps, primal.id, wrt, SavePolicy::Nothing).unwrap().computation,
+        );
         backward.instrs.iter().filter(|instr| instr.opcode == Opcode::Dot).count()
     };
     // The first layer is computed again with two dots, which is all that the last weight needs besides its own.
@@ -358,10 +361,10 @@ fn a_frozen_parameter_gets_no_instruction() {
 fn kept_values_are_used_and_give_the_same() {
     let cpu = Cpu::start(CpuBuild::Pinned);
     let primal = || Primal::new("layers", layers);
-    let found = |keep: Keep| {
+    let found = |keep: SavePolicy| {
         let keeping = primal();
-        let backward = backward(&keeping.module, keeping.id, &[3, 4], keep).unwrap();
-        let kept = backward.kept.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
+        let backward = backward(&keeping.module, &keeping.vjps, keeping.id, &[3, 4], keep).unwrap();
+        let kept = backward.residuals.iter().map(|id| keeping.computation().instr(*id).opcode).collect();
         let count = |opcode: Opcode| {
             let instrs = keeping.module.get(backward.computation).instrs;
             instrs.iter().filter(|instr| instr.opcode == opcode).count()
@@ -369,24 +372,26 @@ fn kept_values_are_used_and_give_the_same() {
         let kept: Vec<Opcode> = kept;
         (kept, count(Opcode::Dot), count(Opcode::Tanh))
     };
-    assert_eq!(found(Keep::Nothing), (vec![], 6, 1));
-    assert_eq!(found(Keep::Dots), (vec![Opcode::Dot, Opcode::Dot], 4, 1));
-    assert_eq!(found(Keep::Everything), (vec![Opcode::Tanh], 4, 0));
-    let gradients = |keep: Keep| {
+    assert_eq!(found(SavePolicy::Nothing), (vec![], 6, 1));
+    assert_eq!(found(SavePolicy::Dots), (vec![Opcode::Dot, Opcode::Dot], 4, 1));
+    assert_eq!(found(SavePolicy::Everything), (vec![Opcode::Tanh], 4, 0));
+    let gradients = |keep: SavePolicy| {
         let checked = primal().checked("layers", &cpu, keep);
         checked.at(&checked.arguments)
     };
-    for keep in [Keep::Dots, Keep::Everything] {
-        assert_eq!(gradients(keep), gradients(Keep::Nothing), "{keep:?}");
+    for keep in [SavePolicy::Dots, SavePolicy::Everything] {
+        assert_eq!(gradients(keep), gradients(SavePolicy::Nothing), "{keep:?}");
     }
 }
 
 #[track_caller]
 fn no_rule(expected: &str, define: impl for<'b> FnOnce(&Inputs<'b>) -> Value<'b>) {
     let primal = Primal::new("f", define);
-    let error = backward(&primal.module, primal.id, &primal.differentiable(), Keep::Nothing).unwrap_err();
+    let error =
+        backward(&primal.module, &primal.vjps, primal.id, &primal.differentiable(), SavePolicy::Nothing)
+            .unwrap_err();
     assert_eq!(error.to_string(), expected);
-    let hint = "put it into a computation of its own and give that one a gradient";
+    let hint = "put it into a computation of its own with a custom gradient";
     assert_eq!(error.hint().as_deref(), Some(hint));
 }
 
@@ -394,29 +399,32 @@ fn scalar_computation(
     b: &Builder<'_>,
     name: &str,
     define: impl for<'b> FnOnce(Value<'b>) -> Value<'b>,
-) -> Result<CompId, Findings> {
+) -> Result<CompId, Diagnostics> {
     b.module().define(name, |b| define(b.parameter("x", ArrayShape::scalar(DType::F64))))
 }
 
 #[test]
 fn what_has_no_rule_is_named() {
     no_rule(
-        "primal: `while.1`: cannot differentiate while: loops are differentiated by whoever writes them",
+        "primal: `while.1`: cannot differentiate while: a loop needs a backward loop written by hand",
         |i| {
             let goes_on = scalar_computation(i.b, "goes_on", |x| {
-                x.compare(hloom::hlo::Comparison::Lt, x.builder().scalar(DType::F64, 9.0))
+                x.compare(hloom::hlo::ComparisonDirection::Lt, x.builder().scalar(DType::F64, 9.0))
             });
             let body = scalar_computation(i.b, "body", |x| x * 2.0).unwrap();
             i.b.while_loop(goes_on.unwrap(), body, i.any(&[]))
         },
     );
-    no_rule("primal: `kernel.1`: cannot differentiate custom-call: its derivative is not known", |i| {
-        let call = CustomCall { target: "kernel".into(), ..CustomCall::default() };
-        i.b.custom_call(call, &[i.any(&[2])], Shape::array(DType::F64, [2])).named("kernel")
-    });
+    no_rule(
+        "primal: `kernel.1`: cannot differentiate custom-call: the derivative of a custom call is unknown",
+        |i| {
+            let call = CustomCall { target: "kernel".into(), ..CustomCall::default() };
+            i.b.custom_call(call, &[i.any(&[2])], Shape::array(DType::F64, [2])).named("kernel")
+        },
+    );
     no_rule(
         "primal: `bitcast-convert.1`: cannot differentiate bitcast-convert: \
-         the bits of a number have no derivative",
+         a bit pattern has no derivative",
         |i| {
             let x = i.float(DType::F32, 0.0, 1.0, &[2]);
             let shape = Shape::array(DType::F32, [2]);
@@ -429,15 +437,15 @@ fn what_has_no_rule_is_named() {
     );
     no_rule(
         "primal: `reduce.2`: cannot differentiate reduce: \
-         the initial value of a fold is taken as constant",
+         the initial value must not depend on a differentiated parameter",
         |i| {
             let (x, init) = (i.any(&[2]), i.any(&[]));
-            let to_apply = i.b.module().fold(Opcode::Add, DType::F64);
+            let to_apply = i.b.module().reducer(Opcode::Add, DType::F64);
             i.b.push(Opcode::Reduce, &[x, init], Attrs::Reduce { dims: vec![0], to_apply }, None)
         },
     );
     no_rule("primal: `scatter.3`: cannot differentiate scatter: only sums have a rule", |i| {
-        let to_apply = i.b.module().fold(Opcode::Maximum, DType::F64);
+        let to_apply = i.b.module().reducer(Opcode::Maximum, DType::F64);
         let dims = ScatterDims {
             inserted_window_dims: vec![0],
             scatter_dims_to_operand_dims: vec![0],
@@ -483,7 +491,7 @@ proptest! {
     #[test]
     fn random_computations_agree_with_difference_quotients(
         moves in moves(),
-        keep in prop_oneof![Just(Keep::Nothing), Just(Keep::Dots), Just(Keep::Everything)],
+        keep in prop_oneof![Just(SavePolicy::Nothing), Just(SavePolicy::Dots), Just(SavePolicy::Everything)],
     ) {
         let primal = Primal::new("random", |i| {
             let mut values = vec![i.any(&[3, 3]), i.any(&[3, 3])];

@@ -9,11 +9,10 @@ use std::{
 };
 
 use hloom::{
+    base::Diagnostic,
     data::{ChatTemplate, DataError},
-    pjrt::{
-        store::{Network, Package, Silent, Wheel},
-        testing::store,
-    },
+    store::{Network, Package, Silent, Wheel},
+    testing::store,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -65,10 +64,10 @@ fn every_feature_renders_as_jinja2_renders_it() {
         let found = render(source, &variables);
         let right = match (&found, case.get("text"), case.get("error")) {
             (Ok(found), Some(expect), _) => found == expect,
-            (Err(DataError::ChatTemplate { message: found, .. }), _, Some(error)) => {
+            (Err(DataError::ChatTemplate(Diagnostic { message: found, .. })), _, Some(error)) => {
                 message(error.as_str().unwrap()).is_none_or(|message| found == message)
             }
-            (Err(DataError::ChatTemplate { message: found, .. }), ..) => {
+            (Err(DataError::ChatTemplate(Diagnostic { message: found, .. })), ..) => {
                 UNSUPPORTED.contains(&(source, found.as_str()))
             }
             _ => false,
@@ -251,9 +250,11 @@ fn check_limit(source: &str, line: usize, expect: &str) {
     let error = render(source, &variables).unwrap_err();
     let elapsed = start.elapsed();
     let shown: String = source.chars().take(60).collect();
-    let DataError::ChatTemplate { line: found, message, .. } = &error else { panic!("{shown}: {error}") };
+    let DataError::ChatTemplate(Diagnostic { location, message, .. }) = &error else {
+        panic!("{shown}: {error}")
+    };
     assert!(message.ends_with(expect), "{shown}: {message}");
-    assert_eq!(*found, Some(line), "{shown}: {message}");
+    assert_eq!(location.line, Some(line), "{shown}: {message}");
     let seconds = if cfg!(debug_assertions) { 20 } else { 2 };
     assert!(elapsed < Duration::from_secs(seconds), "{shown}: {elapsed:?}");
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use hloom::{
     hlo::{proto, verify},
-    pjrt::testing::installed_package,
+    testing::installed_package,
 };
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ fn a_recompiled_bundle_needs_the_module_that_its_manifest_describes() {
     let ran = world.hloom(&format!("{TRAIN} --quiet --bundle bundle --recompile --out out"));
     let expect = format!(
         "error: bundle/module.hlo.pb is not the step that manifest.json describes: expected SHA-256 {before}, found \
-         {after}\n\nhint: copy the bundle again, or make another one with `hloom compile`\n"
+         {after}\n\nhint: copy the bundle again, or write another with `hloom compile`\n"
     );
     assert_eq!((ran.code, ran.err), (Some(2), expect));
 }
@@ -135,7 +135,7 @@ fn a_bundle_is_replaced_whole_and_what_was_compiled_once_is_kept() {
     let world = World::new();
     let store = world.path("store");
     fs::create_dir(&store).unwrap();
-    let plugin = hloom::pjrt::testing::cpu_plugin_path(hloom::pjrt::testing::CpuBuild::Pinned);
+    let plugin = hloom::testing::cpu_plugin_path(hloom::testing::CpuBuild::Pinned);
     let line = format!("{COMPILE} --json --plugin {}", plugin.display());
     let compile = || {
         let output = world.command(&line).env("HLOOM_STORE", &store).output().unwrap();
@@ -156,12 +156,12 @@ fn a_bundle_is_replaced_whole_and_what_was_compiled_once_is_kept() {
 fn a_program_that_does_not_fit_is_a_no() {
     let Some(_) = installed_package("rocm") else { return };
     let world = World::new();
-    let small = include_str!("../src/pjrt/targets/mi300x.toml").replace("206_158_430_208", "60_000");
+    let small = include_str!("../src/targets/mi300x.toml").replace("206_158_430_208", "60_000");
     world.write("small.toml", small);
     let Ran { code, out, err } = world.hloom(&format!("{COMPILE} --target small.toml"));
     assert_eq!((code, err.as_str()), (Some(1), ""), "{out}");
     assert!(out.starts_with("small:1         does NOT fit: "), "{out}");
-    assert!(out.contains("to make it fit  `--dtype bfloat16` halves the weights, by "), "{out}");
+    assert!(out.contains("to make it fit  `--dtype bfloat16` halves the weights: up to "), "{out}");
 }
 
 /// Compiles for devices that are not there; gives the module's digest.

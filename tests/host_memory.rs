@@ -3,19 +3,19 @@
 use std::{collections::BTreeSet, env, ffi::OsString};
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, Memory, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
     hlo::{
-        Comparison, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto, verify,
+        ComparisonDirection, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto,
+        verify,
     },
+    mesh::Dim,
     model::Param,
-    pjrt::{
-        CompileOptions, MemoryStats, Program, ProgramFormat,
-        child::{ChildProgram, CompileJob, compile_in_child},
-        targets::Target,
-        testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
-    },
-    runtime::{Engine, State},
+    pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
+    runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},
+    runtime::{DeviceState, Engine},
     step::{Role, Slot, StepProgram},
+    targets::Target,
+    testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
 };
 
 use crate::support::Random;
@@ -68,16 +68,17 @@ impl Layers {
     }
 
     /// One layer of a stack, from where it lies.
-    fn layer<'b>(self, stack: Value<'b>, index: Value<'b>, memory: Memory) -> Value<'b> {
+    fn layer<'b>(self, stack: Value<'b>, index: Value<'b>, memory: MemorySpace) -> Value<'b> {
         let [_, rows, columns] = stack.dims()[..] else { panic!("a stack has three dimensions") };
         let zero = stack.builder().scalar(DType::S32, 0.0);
         let layer = stack.dynamic_slice(&[index, zero, zero], &[1, rows, columns]);
         let layer = self.constrained(layer, self.split(3, 1));
-        let layer = if memory == Memory::Host { layer.placed(Memory::Device) } else { layer };
+        let layer =
+            if memory == MemorySpace::Host { layer.to_memory_space(MemorySpace::Device) } else { layer };
         layer.reshape(&[rows, columns])
     }
 
-    fn loops(self, memory: Memory) -> Module {
+    fn loops(self, memory: MemorySpace) -> Module {
         let module = ModuleBuilder::new();
         let carried = Shape::Tuple(vec![
             Shape::scalar(DType::S32),
@@ -94,7 +95,7 @@ impl Layers {
                 .unwrap()
         };
         let (forwards, backwards) =
-            (condition(Comparison::Lt, self.layers as f64), condition(Comparison::Ge, 0.0));
+            (condition(ComparisonDirection::Lt, self.layers as f64), condition(ComparisonDirection::Ge, 0.0));
         let product = |x: Value<'_>, contracted: usize| DotDims {
             lhs_contracting: vec![x.dims().len() - 1],
             rhs_contracting: vec![contracted],
@@ -105,7 +106,7 @@ impl Layers {
                 panic!("four values are carried")
             };
             let row = x.reshape(&[1, self.batch, self.embed]);
-            let row = if memory == Memory::Host { row.placed(Memory::Host) } else { row };
+            let row = if memory == MemorySpace::Host { row.to_memory_space(MemorySpace::Host) } else { row };
             let zero = b.scalar(DType::S32, 0.0);
             let saved = saved.dynamic_update_slice(row, &[index, zero, zero]);
             let y = x.dot(self.layer(weights, index, memory), product(x, 0)).tanh();
@@ -133,28 +134,28 @@ impl Layers {
             b.tuple(&[gradient]).with_sharding(Sharding::Tuple(vec![self.split(2, 0)]))
         });
         let module = module.finish("layers", entry.unwrap(), vec![]);
-        let host_parameters = if memory == Memory::Host { [0].into() } else { BTreeSet::new() };
+        let host_parameters = if memory == MemorySpace::Host { [0].into() } else { BTreeSet::new() };
         Module { host_parameters, ..module }
     }
 
-    fn slot(self, role: Role, shape: &ArrayShape, split: usize, memory: Memory) -> Slot {
+    fn slot(self, role: Role, shape: &ArrayShape, split: usize, memory: MemorySpace) -> Slot {
         let dims = shape.dims.iter().map(|&size| (Dim::Embed, size)).collect();
         Slot { role, dims, dtype: self.dtype, sharding: self.split(shape.rank(), split), memory }
     }
 
     /// The gradient, computed on the CPU.
-    fn run(self, memory: Memory) -> Literal {
+    fn run(self, memory: MemorySpace) -> Literal {
         let target: Target = format!("cpu:{}", self.devices).parse().unwrap();
         let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target).unwrap();
         let weights = self.slot(WEIGHTS, &self.weights(), 1, memory);
         let program = StepProgram {
-            module: verify(self.loops(memory)).unwrap_or_else(|findings| panic!("{findings}")),
-            inputs: vec![weights.clone(), self.slot(INPUT, &self.input(), 0, Memory::Device)],
-            outputs: vec![self.slot(GRADIENT, &self.input(), 0, Memory::Device)],
+            module: verify(self.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}")),
+            inputs: vec![weights.clone(), self.slot(INPUT, &self.input(), 0, MemorySpace::Device)],
+            outputs: vec![self.slot(GRADIENT, &self.input(), 0, MemorySpace::Device)],
         };
         let compiled = engine.compile(program, None).unwrap();
         let mut random = Random::named("layers");
-        let mut state = State::default();
+        let mut state = DeviceState::default();
         let values = random.array(self.dtype, &self.weights().dims, 1.0);
         state.insert(WEIGHTS, engine.upload(&weights, &values).unwrap());
         let inputs = [(INPUT, random.array(self.dtype, &self.input().dims, 1.0))];
@@ -171,15 +172,15 @@ impl Layers {
 fn where_values_lie_changes_none_of_them() {
     for devices in [1, 2] {
         let layers = Layers { devices, ..SMALL };
-        assert_eq!(layers.run(Memory::Host), layers.run(Memory::Device));
+        assert_eq!(layers.run(MemorySpace::Host), layers.run(MemorySpace::Device));
     }
 }
 
 #[test]
 fn a_plugin_that_moves_nothing_says_so() {
-    let module = verify(SMALL.loops(Memory::Host)).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(SMALL.loops(MemorySpace::Host)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
-    let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
     let client = cpu_client(CpuBuild::Api081, 1);
     let error = client.compile(program, &CompileOptions::default()).unwrap_err();
     let hint = "this plugin moves nothing between memories: use a newer one, or keep all on the device";
@@ -187,22 +188,22 @@ fn a_plugin_that_moves_nothing_says_so() {
 }
 
 /// What the compiler of a platform counts, if its plugin is installed.
-fn count(package: &str, target: &str, layers: Layers, memory: Memory) -> Option<MemoryStats> {
+fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Option<MemoryStats> {
     let plugin = installed_package(package)?;
     let target: Target = target.parse().unwrap();
-    let module = verify(layers.loops(memory)).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(layers.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let bytes = proto::encode(&module);
-    let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
     let options = target.compile_options();
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &options };
-    let child = ChildProgram {
+    let child = WorkerProgram {
         program: env!("CARGO_BIN_EXE_hloom").into(),
-        args: vec![OsString::from("compile-child")],
+        args: vec![OsString::from("compile-worker")],
         environment: vec![],
         timeout: None,
         scratch: env::temp_dir(),
     };
-    let compiled = compile_in_child(&job, &child).unwrap_or_else(|error| panic!("{target}: {error}"));
+    let compiled = compile_in_worker(&job, &child).unwrap_or_else(|error| panic!("{target}: {error}"));
     Some(compiled.memory)
 }
 
@@ -210,8 +211,8 @@ fn count(package: &str, target: &str, layers: Layers, memory: Memory) -> Option<
 #[track_caller]
 fn check_room(package: &str, target: &str, devices: usize) {
     let layers = Layers { devices, ..LARGE };
-    let Some(host) = count(package, target, layers, Memory::Host) else { return };
-    let device = count(package, target, layers, Memory::Device).unwrap();
+    let Some(host) = count(package, target, layers, MemorySpace::Host) else { return };
+    let device = count(package, target, layers, MemorySpace::Device).unwrap();
     let (weights, saved) =
         ((layers.weights().bytes() / devices) as i64, (layers.saved().bytes() / devices) as i64);
     assert_eq!((host.host_arguments, host.host_temporaries), (weights, saved), "{target}");

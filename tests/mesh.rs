@@ -6,13 +6,11 @@ use hloom::{
     base::{DType, Partitioner},
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
     runtime::Engine,
-    step::{Packing, Program, StepSpec, Workload, build, tensors},
-    templates::Templates,
+    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
+    targets::Target,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
 };
 
 const ALL: &[&str] =
@@ -66,7 +64,7 @@ fn every_shipped_config_is_right_for_its_models() {
 #[test]
 fn no_shipped_config_makes_the_partitioner_warn() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs");
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     for (name, devices, models) in MEANT {
         let config = Config::builtin(models[0]).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
@@ -85,7 +83,7 @@ fn no_shipped_config_makes_the_partitioner_warn() {
         for partitioner in [Partitioner::Gspmd, Partitioner::Shardy] {
             plan.partitioner = partitioner;
             let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
-            let compiled = engine.compile(build(&spec, Program::Train).unwrap(), Some(&plan)).unwrap();
+            let compiled = engine.compile(build(&spec, StepKind::Train).unwrap(), Some(&plan)).unwrap();
             assert!(compiled.warnings().is_empty(), "{name}: {:#?}", compiled.warnings());
         }
     }

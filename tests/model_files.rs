@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use hloom::{
-    base::{ArrayShape, DType, Finding, Literal},
+    base::{ArrayShape, DType, Diagnostic, Literal},
     data::Batch,
     model::LoraPlan,
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
     runtime::Engine,
     step::{Packing, StepSpec, Workload},
-    templates::Templates,
+    targets::Target,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer},
 };
 use serde_json::json;
@@ -37,7 +35,7 @@ fn with(tensors: impl FnOnce(&mut Tensors), tied: bool) -> World {
 fn opened(world: &World) -> (bool, Vec<String>) {
     let model = Model::open(&world.path("model")).unwrap();
     let folder = format!("{}/", world.path(".").display()).replace("/./", "/");
-    let text = |finding: &Finding| finding.to_string().replace(&folder, "");
+    let text = |diagnostic: &Diagnostic| diagnostic.to_string().replace(&folder, "");
     (model.config.tie_word_embeddings, model.warnings.iter().map(text).collect())
 }
 
@@ -49,7 +47,7 @@ fn as_type(literal: &Literal, dtype: DType) -> Literal {
 fn loss(world: &World) -> f64 {
     const SEQ: usize = 32;
     let model = Model::open(&world.path("model")).unwrap();
-    let (lora, templates) = (LoraPlan::none(&model.config), Templates::embedded());
+    let (lora, templates) = (LoraPlan::none(&model.config), TemplateLibrary::embedded());
     let workload = Workload {
         config: &model.config,
         lora: &lora,

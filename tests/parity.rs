@@ -6,68 +6,70 @@ use hloom::{
     base::DType,
     mesh,
     model::nn::Attention,
-    pjrt::testing::{CpuBuild, cpu_plugin},
-    runtime::{Devices, Engine},
-    step::{Method, Remat, Workload},
-    templates::Templates,
+    runtime::{DeviceMesh, Engine},
+    step::{Remat, StepOptions},
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{
         Model, TrainError,
-        parity::{Case, Comparison, compare},
+        parity::{Case, CaseFiles, ParityReport, ParitySetup},
     },
 };
 
 /// Blocks and chunks that do not divide the 96 positions of a case.
-fn lean(remat: Remat) -> Method {
-    Method {
+fn lean(remat: Remat) -> StepOptions {
+    StepOptions {
         attention: Attention::Blocks(20),
         loss_chunk: NonZeroUsize::new(13),
         remat: Some(remat),
-        ..Method::for_length(96)
+        ..StepOptions::for_length(96)
     }
 }
 
 /// With the input of every so many layers.
-fn grouped(remat: Remat, layers: usize) -> Method {
-    Method { remat_every: NonZeroUsize::new(layers), ..lean(remat) }
+fn grouped(remat: Remat, layers: usize) -> StepOptions {
+    StepOptions { remat_every: NonZeroUsize::new(layers), ..lean(remat) }
 }
 
-fn usual() -> Method {
-    Method::for_length(96)
+fn usual() -> StepOptions {
+    StepOptions::for_length(96)
 }
 
 /// The golden case on the devices of a mesh config, a file of `mesh-configs/` or the text of one.
 #[track_caller]
-fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, method: Method) {
+fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOptions) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
-    let case = Case { adapter: &folder, expected: &expected };
+    let case = Case::open(&model, CaseFiles { adapter: &folder, expected: &expected });
+    let case = case.unwrap_or_else(|error| panic!("{error}"));
     let written = tempfile::NamedTempFile::new().unwrap();
     let loaded = mesh.map(|text| {
         std::fs::write(written.path(), text).unwrap();
         mesh::load(written.path()).unwrap()
     });
-    let devices = Devices::new(None, loaded).unwrap();
+    let devices = DeviceMesh::new(None, loaded).unwrap();
     let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
-    let method = |_: Workload<'_>| Ok(method);
-    let found = compare(&model, case, engine, &devices, DType::F32, method, &Templates::embedded());
-    let Comparison { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
+    let templates = TemplateLibrary::embedded();
+    let setup = ParitySetup { devices: &devices, dtype: DType::F32, options, templates: &templates };
+    let found = case.compare(setup, engine);
+    let ParityReport { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();
     assert!(rows.len() > 20 && failed.is_empty(), "{failed:#?}");
     assert!(warnings.is_empty(), "{warnings:#?}");
 }
 
 #[track_caller]
-fn check(case: &str, build: CpuBuild, method: Method) {
-    check_on(case, build, None, method);
+fn check(case: &str, build: CpuBuild, options: StepOptions) {
+    check_on(case, build, None, options);
 }
 
 /// The golden case on eight devices, under one of the partitioners.
 #[track_caller]
-fn check_sharded(case: &str, mesh: &str, partitioner: &str, method: Method) {
+fn check_sharded(case: &str, mesh: &str, partitioner: &str, options: StepOptions) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs").join(mesh);
     let text = format!("extends = \"{}\"\n[partitioner]\nkind = \"{partitioner}\"\n", file.display());
-    check_on(case, CpuBuild::Pinned, Some(&text), method);
+    check_on(case, CpuBuild::Pinned, Some(&text), options);
 }
 
 /// A vocabulary of 259 over as many devices, which it does not divide into.
@@ -82,7 +84,7 @@ fn check_padded(devices: usize, partitioner: &str) {
 
 #[test]
 fn llama31() {
-    check("llama31", CpuBuild::Pinned, Method { remat: Some(Remat::Full), ..usual() });
+    check("llama31", CpuBuild::Pinned, StepOptions { remat: Some(Remat::Full), ..usual() });
 }
 
 #[test]
@@ -92,7 +94,7 @@ fn llama31_in_blocks() {
 
 #[test]
 fn llama32_tied_keeping_products() {
-    check("llama32-tied", CpuBuild::Pinned, Method { remat: Some(Remat::Dots), ..usual() });
+    check("llama32-tied", CpuBuild::Pinned, StepOptions { remat: Some(Remat::Dots), ..usual() });
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn plain_rslora_in_groups_of_layers() {
 #[test]
 fn llama31_in_micro_batches() {
     let micro_batches = NonZeroUsize::new(2).unwrap();
-    check("llama31", CpuBuild::Pinned, Method { micro_batches, ..grouped(Remat::Full, 1) });
+    check("llama31", CpuBuild::Pinned, StepOptions { micro_batches, ..grouped(Remat::Full, 1) });
 }
 
 #[test]

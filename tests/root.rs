@@ -5,6 +5,7 @@ mod autodiff;
 mod bad_input;
 mod chat_templates;
 mod compile;
+mod docs;
 mod host_memory;
 mod mesh;
 mod model_files;

@@ -16,7 +16,7 @@ fn train(out: &str, flags: &str) -> String {
     format!("train --model model --data rows.jsonl --seq 32 --batch 2 --out {out} {flags}")
 }
 
-/// What a run wrote of its updates: the step, the loss, the learning rate and the norm of the gradients.
+/// What a run wrote of its updates: the step, the loss, the learning rate and the gradient norm.
 fn updates(world: &World, out: &str) -> Vec<[Value; 4]> {
     let text = String::from_utf8(world.read(&format!("{out}/metrics.jsonl"))).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "half a line: {text}");
@@ -183,7 +183,7 @@ fn one_pass_sees_every_sample_exactly_once() {
 #[test]
 fn a_second_run_into_the_same_folder_is_refused_while_the_first_lives() {
     let refused = "error: another run is writing to the output folder: out\n\n\
-                   hint: wait for its end, or give another folder with --out\n";
+                   hint: wait until it has ended, or set another folder with --out\n";
     let world = World::new();
     let mut first = start(&world, "out", "--steps 100000 --save-every 0");
     world.refuses_while_running(&train("out", "--steps 3 --quiet"), refused);

@@ -1,9 +1,9 @@
-//! The tokens of rows, against those of Hugging Face transformers 5.24 (`tokenizer(prompt + completion)`), and which of
+//! The tokens of samples, against those of Hugging Face transformers 5.24 (`tokenizer(prompt + completion)`), and which of
 //! them are learned.
 
 use std::time::UNIX_EPOCH;
 
-use hloom::data::{Dataset, Rows, SpecialTokens, Tokenizer, TokenizerFiles};
+use hloom::data::{Dataset, SampleFile, SpecialTokens, Tokenizer, TokenizerFiles};
 use serde_json::{Value, json};
 
 use crate::support::world::World;
@@ -59,20 +59,20 @@ fn prepend_and_replace() -> Value {
 /// Checks the tokens of a prompt and its completion, how many of them are not learned, and the warnings.
 #[track_caller]
 fn check(blanks: &Value, [prompt, completion]: [&str; 2], ids: &[u32], given: usize, warnings: &[&str]) {
-    let row = json!({"prompt": prompt, "completion": completion}).to_string();
-    let rows = Rows::parse("d.jsonl", row.as_bytes()).unwrap();
-    let dataset = Dataset::new(&rows, &tokenizer(blanks), 32).unwrap();
+    let sample = json!({"prompt": prompt, "completion": completion}).to_string();
+    let file = SampleFile::parse("d.jsonl", sample.as_bytes()).unwrap();
+    let dataset = Dataset::new(&file, &tokenizer(blanks), 32).unwrap();
     let sample = &dataset.samples()[0];
     assert_eq!(sample.ids, ids, "{prompt:?} {completion:?}");
-    assert_eq!(sample.counted, (0..ids.len()).map(|i| i >= given).collect::<Vec<_>>());
+    assert_eq!(sample.label_mask, (0..ids.len()).map(|i| i >= given).collect::<Vec<_>>());
     let found: Vec<String> = dataset.report().warnings.iter().map(ToString::to_string).collect();
     assert_eq!(found, warnings);
 }
 
-const CROSSES: &str = "d.jsonl:1: a token holds the end of the prompt and the beginning of the completion; it is learned \
-                       (1 row)\n  hint: begin the completion with the blank, rather than ending the prompt with it";
-const BEGINS: &str = "d.jsonl:1: begins with `<s>`, which is not added a second time (1 row)";
-const ENDS: &str = "d.jsonl:1: ends with `</s>`, which is not added a second time (1 row)";
+const CROSSES: &str = "d.jsonl:1: a token spans the end of the prompt and the start of the completion; it is a label \
+                       (1 sample)\n  hint: move the space from the end of the prompt to the start of the completion";
+const BEGINS: &str = "d.jsonl:1: begins with `<s>`, which is not added a second time (1 sample)";
+const ENDS: &str = "d.jsonl:1: ends with `</s>`, which is not added a second time (1 sample)";
 
 #[test]
 fn a_completion_has_no_blank_of_its_own() {
@@ -92,7 +92,7 @@ fn begin_and_end_tokens_are_not_doubled() {
     check(&metaspace("first"), ["hi", " there</s>"], &[BOS, 14, 19, EOS], 2, &[ENDS]);
 }
 
-/// Writes all that a row may hold.
+/// Writes every input that a sample may have.
 const EVERYTHING: &str = "{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{% endif %}\
     {% for d in documents or [] %}<doc>{{ d.title }}: {{ d.text }}</doc>{% endfor %}\
     {% if mood is defined %}<mood>{{ mood }}</mood>{% endif %}\
@@ -109,7 +109,7 @@ const THINKS: &str = "{% for m in messages %}{{ '<' + m.role + '>' + m.content.s
 
 /// Checks the text of a conversation, of which what is learned is in brackets, and the warnings.
 #[track_caller]
-fn check_conversation(template: &str, row: &Value, expect: &str, warnings: &[&str]) {
+fn check_conversation(template: &str, json: &Value, expect: &str, warnings: &[&str]) {
     let world = World::new();
     let (file, config) = (world.read("model/tokenizer.json"), world.read("model/tokenizer_config.json"));
     let files = TokenizerFiles {
@@ -119,10 +119,10 @@ fn check_conversation(template: &str, row: &Value, expect: &str, warnings: &[&st
         ..TokenizerFiles::default()
     };
     let tokenizer = Tokenizer::new(files, UNIX_EPOCH).unwrap();
-    let rows = Rows::parse("d.jsonl", row.to_string().as_bytes()).unwrap();
-    let dataset = Dataset::new(&rows, &tokenizer, 512).unwrap();
+    let file = SampleFile::parse("d.jsonl", json.to_string().as_bytes()).unwrap();
+    let dataset = Dataset::new(&file, &tokenizer, 512).unwrap();
     let sample = &dataset.samples()[0];
-    let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
+    let tokens: Vec<_> = sample.ids.iter().zip(&sample.label_mask).collect();
     let mut text = String::new();
     for run in tokens.chunk_by(|a, b| a.1 == b.1) {
         let ids: Vec<u32> = run.iter().map(|&(&id, _)| id).collect();
@@ -160,23 +160,23 @@ fn tools_calls_documents_and_variables_reach_the_template() {
         &[],
     );
     check_conversation(EVERYTHING, &json!({"messages": messages}), turns, &[]);
-    let row = json!({
+    let sample = json!({
         "messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}, {"role": "assistant", "content": "a"}],
         "documents": [{"title": "T", "text": "x"}],
         "chat_template_kwargs": {"mood": "glad", "eos_token": "!"},
     });
-    check_conversation(EVERYTHING, &row, "<doc>T: x</doc><mood>glad</mood>user: q!assistant: [a!]", &[]);
+    check_conversation(EVERYTHING, &sample, "<doc>T: x</doc><mood>glad</mood>user: q!assistant: [a!]", &[]);
 }
 
 #[test]
 fn a_prompt_that_opens_a_thought_is_learned_from_where_the_answer_departs() {
-    let row = |answer: &str| json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}], "tools": [{}]});
-    let unused = "d.jsonl:1: the chat template does not use `tools` (1 row)";
-    check_conversation(THINKS, &row("<th"), "<user>q</s><assistant>[<th</s>]", &[unused]);
-    let left_out = "d.jsonl:1: message 2: the chat template leaves out `content` or a part of it, which is not learned (1 row)";
+    let sample = |answer: &str| json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}], "tools": [{}]});
+    let unused = "d.jsonl:1: the chat template does not use `tools` (1 sample)";
+    check_conversation(THINKS, &sample("<th"), "<user>q</s><assistant>[<th</s>]", &[unused]);
+    let left_out = "d.jsonl:1: message 2: the chat template leaves out `content` or a part of it, which is not learned (1 sample)";
     check_conversation(
         THINKS,
-        &row("<think>so</think>a"),
+        &sample("<think>so</think>a"),
         "<user>q</s><assistant>[a</s>]",
         &[left_out, unused],
     );

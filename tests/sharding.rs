@@ -4,25 +4,25 @@
 use std::path::Path;
 
 use hloom::{
-    base::{ArrayShape, DType, Dim, Literal, Memory, Tag},
+    base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{ModuleBuilder, Sharding, verify},
-    mesh::{self, Plan},
+    mesh::{self, Dim, LogicalSharding, Plan, WithLogicalSharding},
     model::{LoraSpec, Param, base_params},
-    pjrt::testing::{CpuBuild, cpu_plugin},
-    runtime::{Devices, Engine},
+    runtime::{DeviceMesh, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
-    templates::Templates,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer, initial_factors},
 };
 
 use crate::support::Random;
 
 /// A mesh config, given as text, for devices of the CPU.
-fn devices(text: &str) -> Devices {
+fn devices(text: &str) -> DeviceMesh {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mesh.toml");
     std::fs::write(&file, text).unwrap();
-    Devices::new(None, Some(mesh::load(&file).unwrap())).unwrap()
+    DeviceMesh::new(None, Some(mesh::load(&file).unwrap())).unwrap()
 }
 
 fn model() -> Model {
@@ -30,18 +30,18 @@ fn model() -> Model {
 }
 
 /// Does something with the small model and fresh adapters on the devices.
-fn on<T>(devices: &Devices, model: &Model, look: impl FnOnce(&Trainer<'_>, Option<&Plan>) -> T) -> T {
+fn on<T>(devices: &DeviceMesh, model: &Model, look: impl FnOnce(&Trainer<'_>, Option<&Plan>) -> T) -> T {
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
     let workload = Workload {
         config: &model.config,
         lora: &lora,
         dtype: DType::F32,
-        batch: devices.batch_parts(),
+        batch: devices.batch_shards(),
         seq: 16,
         packing: Packing::Off,
     };
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).unwrap();
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
@@ -54,7 +54,7 @@ fn each_device_holds_what_check_says() {
     let model = model();
     for name in ["data8", "fsdp8", "fsdp4-tensor2", "data2-fsdp2-tensor2", "fsdp2"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("mesh-configs/{name}.toml"));
-        let devices = Devices::new(None, Some(mesh::load(&file).unwrap())).unwrap();
+        let devices = DeviceMesh::new(None, Some(mesh::load(&file).unwrap())).unwrap();
         on(&devices, &model, |trainer, plan| {
             let mesh::DeviceBytes { base, adapters, optimizer } = plan.unwrap().device_bytes();
             let expected = vec![base + adapters + optimizer; devices.target().devices()];
@@ -67,12 +67,12 @@ fn each_device_holds_what_check_says() {
 fn weights_are_the_same_however_they_lie() {
     let model = model();
     let params: Vec<Param> = base_params(&model.config).iter().map(|spec| spec.param).collect();
-    let weights = |devices: &Devices| -> Vec<Literal> {
+    let weights = |devices: &DeviceMesh| -> Vec<Literal> {
         on(devices, &model, |trainer, _| {
             params.iter().map(|&param| trainer.get(Role::Base(param)).unwrap()).collect()
         })
     };
-    let whole = weights(&Devices::new(None, None).unwrap());
+    let whole = weights(&DeviceMesh::new(None, None).unwrap());
     let policy = "[policy]\nindivisible = \"pad\"\n";
     for split in [
         "[mesh]\nx = 4\n[store]\nembed = \"x\"\n[compute]\nbatch = \"x\"\n",
@@ -107,8 +107,13 @@ fn what_goes_to_the_devices_comes_back() {
         let values = random.array(DType::F32, &sizes, 1.0);
         let dims = sizes.iter().map(|&size| (Dim::Embed, size)).collect();
         let sharding_of = sharding.clone();
-        let slot =
-            Slot { role: Role::Loss, dims, dtype: DType::F32, sharding: sharding_of, memory: Memory::Device };
+        let slot = Slot {
+            role: Role::Loss,
+            dims,
+            dtype: DType::F32,
+            sharding: sharding_of,
+            memory: MemorySpace::Device,
+        };
         let placed = engine.upload(&slot, &values).unwrap();
         let shard = sharding.shard_shape(values.shape()).unwrap();
         assert!(placed.shards().iter().all(|buffer| *buffer.shape() == shard), "{sharding}");
@@ -119,14 +124,14 @@ fn what_goes_to_the_devices_comes_back() {
 #[test]
 fn a_value_of_another_shape_is_refused() {
     let engine =
-        Engine::start(cpu_plugin(CpuBuild::Pinned), Devices::new(None, None).unwrap().target()).unwrap();
+        Engine::start(cpu_plugin(CpuBuild::Pinned), DeviceMesh::new(None, None).unwrap().target()).unwrap();
     let dims = vec![(Dim::Embed, 3)];
     let slot = Slot {
         role: Role::Loss,
         dims,
         dtype: DType::F32,
         sharding: Sharding::Replicated,
-        memory: Memory::Device,
+        memory: MemorySpace::Device,
     };
     let error = engine.upload(&slot, &Literal::f32s([2], &[1.0, 2.0])).unwrap_err();
     assert_eq!(error.to_string(), "expected `loss` to be f32[3], found f32[2]");
@@ -157,8 +162,13 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     let dims = [Dim::Batch, Dim::Seq, Dim::Embed];
     let module = ModuleBuilder::new();
     let entry = module.define("main", |b| {
-        let x = b.parameter("x", ArrayShape::new(DType::F32, [4, 16, 64])).tagged(Tag::compute(dims));
-        let turned = (x * 2.0).named("turned").tagged(Tag::compute(dims)).tagged(Tag::store(dims, "table"));
+        let x = b
+            .parameter("x", ArrayShape::new(DType::F32, [4, 16, 64]))
+            .with_logical_sharding(LogicalSharding::compute(dims));
+        let turned = (x * 2.0)
+            .named("turned")
+            .with_logical_sharding(LogicalSharding::compute(dims))
+            .with_logical_sharding(LogicalSharding::at_rest(dims, "table"));
         b.tuple(&[turned])
     });
     let module = mesh::annotate(module.finish("turned", entry.unwrap(), vec![]), &plan);
@@ -168,9 +178,9 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     let [warning] = compiled.warnings() else { panic!("{:#?}", compiled.warnings()) };
     let lines: Vec<&str> = warning.lines().map(|line| line.rsplit('/').next().unwrap_or(line)).collect();
     let expect = [
-        "the partitioner cannot go from {devices=[4,1,1,2]<=[8] last_tile_dim_replicate} to \
-         {devices=[1,1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} in steps: every device holds all of `turned`, \
-         f32[4,16,64], for a while",
+        "the partitioner cannot reshard from {devices=[4,1,1,2]<=[8] last_tile_dim_replicate} to \
+         {devices=[1,1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} directly: every device temporarily holds all of `turned`, \
+         f32[4,16,64]",
         "mesh.toml:9: batch = data x fsdp",
         "mesh.toml:6: embed = fsdp",
     ];

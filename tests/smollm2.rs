@@ -5,15 +5,13 @@ use std::{collections::BTreeMap, fs, io, num::NonZeroUsize, path::Path, process:
 use crate::support::{Random, python, relative_error};
 use hloom::{
     base::{DType, Literal},
-    data::{Batch, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs, Tokenizer},
+    data::{Batch, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::{LoraPlan, LoraSpec, nn::Attention},
-    pjrt::{
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin, package_file},
-    },
     runtime::Engine,
-    step::{Method, Packing, Remat, StepSpec, Workload},
-    templates::Templates,
+    step::{Packing, Remat, StepOptions, StepSpec, Workload},
+    targets::Target,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer, adapter_config, generate::greedy, initial_factors, peft_tensors},
     weights::{Adapter, write_adapter},
 };
@@ -57,8 +55,8 @@ fn passages_and_chats_are_what_transformers_says() {
     let model = Model::open(&package_file("smollm2")).unwrap();
     let tokenizer = model.tokenizer(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let lora = LoraSpec::all_linear(2, 4.0).resolve(&model.config).unwrap();
-    let templates = Templates::embedded();
-    let mut trainer = trainer(&model, &lora, &templates, Method::for_length(SEQ));
+    let templates = TemplateLibrary::embedded();
+    let mut trainer = trainer(&model, &lora, &templates, StepOptions::for_length(SEQ));
     trainer.start(&initial_factors(&model.config, &lora, 0)).unwrap();
     for passage in &expected.passages {
         check_passage(passage, &tokenizer, &mut trainer);
@@ -72,8 +70,8 @@ fn passages_and_chats_are_what_transformers_says() {
 fn trainer<'a>(
     model: &'a Model,
     lora: &'a LoraPlan,
-    templates: &'a Templates,
-    method: Method,
+    templates: &'a TemplateLibrary,
+    method: StepOptions,
 ) -> Trainer<'a> {
     let workload = Workload {
         config: &model.config,
@@ -83,7 +81,7 @@ fn trainer<'a>(
         seq: SEQ,
         packing: Packing::Off,
     };
-    let spec = StepSpec { method, ..StepSpec::new(workload, templates) };
+    let spec = StepSpec { options: method, ..StepSpec::new(workload, templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
     Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap()
 }
@@ -93,7 +91,7 @@ fn trainer<'a>(
 fn gradients_are_the_same_whatever_is_kept() {
     let model = Model::open(&package_file("smollm2")).unwrap();
     let lora = LoraSpec::all_linear(2, 4.0).resolve(&model.config).unwrap();
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     let mut random = Random::named("adapters and tokens");
     let factors: BTreeMap<_, _> = initial_factors(&model.config, &lora, 0)
         .into_iter()
@@ -101,18 +99,18 @@ fn gradients_are_the_same_whatever_is_kept() {
         .collect();
     let ids: Vec<i32> = (0..SEQ).map(|_| random.below(model.config.vocab_size) as i32).collect();
     let batch = Batch::new(Literal::s32s([1, SEQ], &ids), Literal::s32s([1, SEQ], &ids));
-    let gradients = |method: Method| {
+    let gradients = |method: StepOptions| {
         let mut trainer = trainer(&model, &lora, &templates, method);
         trainer.start(&factors).unwrap();
         let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch)).unwrap();
         (loss, gradients.values().flat_map(Literal::to_f64s).collect::<Vec<f64>>())
     };
-    let usual = Method::for_length(SEQ);
-    let (loss, expected) = gradients(Method { remat: Some(Remat::Full), ..usual });
-    let lean = Method { attention: Attention::Blocks(20), loss_chunk: NonZeroUsize::new(7), ..usual };
+    let usual = StepOptions::for_length(SEQ);
+    let (loss, expected) = gradients(StepOptions { remat: Some(Remat::Full), ..usual });
+    let lean = StepOptions { attention: Attention::Blocks(20), loss_chunk: NonZeroUsize::new(7), ..usual };
     for (remat, every) in [(Remat::Dots, 4), (Remat::None, 7), (Remat::Offload, 9)] {
         let (remat, remat_every) = (Some(remat), NonZeroUsize::new(every));
-        let (found_loss, found) = gradients(Method { remat, remat_every, ..lean });
+        let (found_loss, found) = gradients(StepOptions { remat, remat_every, ..lean });
         assert!((found_loss - loss).abs() <= 1e-5 * loss, "{remat:?}: {found_loss} instead of {loss}");
         let error = relative_error(&found, &expected);
         assert!(error <= 1e-5, "{remat:?}, groups of {every}: {error:.1e}");
@@ -143,7 +141,7 @@ fn check_passage(passage: &Passage, tokenizer: &Tokenizer, trainer: &mut Trainer
 #[track_caller]
 fn check_chat(chat: &Chat, tokenizer: &Tokenizer, trainer: &mut Trainer<'_>) {
     let message = |turn: &Turn| {
-        let role = Speaker::ALL.into_iter().find(|role| role.name() == turn.role);
+        let role = MessageRole::ALL.into_iter().find(|role| role.name() == turn.role);
         Message::new(role.unwrap(), turn.content.clone())
     };
     let messages: Vec<Message> = chat.messages.iter().map(message).collect();
@@ -167,8 +165,8 @@ fn peft_computes_the_same_from_the_adapter_we_write() {
     let model = Model::open(&gguf).unwrap();
     let spec = LoraSpec::all_linear(4, 8.0);
     let lora = spec.resolve(&model.config).unwrap();
-    let templates = Templates::embedded();
-    let mut trainer = trainer(&model, &lora, &templates, Method::for_length(SEQ));
+    let templates = TemplateLibrary::embedded();
+    let mut trainer = trainer(&model, &lora, &templates, StepOptions::for_length(SEQ));
     trainer.start(&initial_factors(&model.config, &lora, 0)).unwrap();
     let ids: Vec<i32> = (0..SEQ as i32).map(|i| 1000 + 37 * i).collect();
     let ids = Literal::s32s([1, SEQ], &ids);

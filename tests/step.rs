@@ -4,22 +4,22 @@ use hloom::{
     base::DType,
     hlo::proto,
     model::{Config, LoraSpec, builtin_names},
-    step::{Packing, Program, StepSpec, Workload, build},
-    templates::Templates,
+    step::{Packing, StepKind, StepSpec, Workload, build},
+    templates::TemplateLibrary,
 };
 
-const PROGRAMS: [Program; 6] = [
-    Program::Train,
-    Program::Accumulate,
-    Program::Apply,
-    Program::Evaluate,
-    Program::Logits,
-    Program::NextLogits,
+const PROGRAMS: [StepKind; 6] = [
+    StepKind::Train,
+    StepKind::Accumulate,
+    StepKind::Apply,
+    StepKind::Evaluate,
+    StepKind::Logits,
+    StepKind::NextLogits,
 ];
 
 #[test]
 fn every_program_of_every_model_verifies() {
-    let templates = Templates::embedded();
+    let templates = TemplateLibrary::embedded();
     for name in builtin_names() {
         let config = Config::builtin(name).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();

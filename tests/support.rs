@@ -3,12 +3,10 @@
 pub mod world;
 
 use hloom::{
-    base::{ArrayShape, DType, Literal, Memory},
+    base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{Module, proto, verify},
-    pjrt::{
-        Arg, Client, CompileOptions, HostArray, LoadedExecutable, Program, ProgramFormat,
-        testing::{CpuBuild, cpu_client},
-    },
+    pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, PjrtProgram, ProgramFormat},
+    testing::{CpuBuild, cpu_client},
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -28,9 +26,9 @@ impl Cpu {
     }
 
     pub fn compile(&self, module: Module) -> Function<'_> {
-        let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+        let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let bytes = proto::encode(&module);
-        let program = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
         let executable = self.0.compile(program, &CompileOptions::for_devices(1));
         Function { client: &self.0, executable: executable.unwrap_or_else(|error| panic!("{error}")) }
     }
@@ -41,8 +39,12 @@ impl Function<'_> {
     pub fn run(&self, arguments: &[Literal]) -> Vec<Literal> {
         let device = self.client.devices()[0].id;
         let upload = |literal: &Literal| {
-            let array =
-                HostArray { bytes: literal.bytes(), shape: literal.shape(), device, memory: Memory::Device };
+            let array = HostArray {
+                bytes: literal.bytes(),
+                shape: literal.shape(),
+                device,
+                memory: MemorySpace::Device,
+            };
             Arg::Donate(self.client.upload(array).unwrap())
         };
         let results = self.executable.execute(vec![arguments.iter().map(upload).collect()]).unwrap();

@@ -1,21 +1,29 @@
 //! The architecture, and what a reader may rely on in every file.
 
+mod circles;
+mod source;
+mod wording;
+
 use std::{collections::BTreeMap, fs, path::Path};
+
+use source::{Source, blank};
 
 /// Which modules each module may use. `lib.rs` and `main.rs` may use all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("hlo", &["base"]),
-    ("templates", &["base", "hlo"]),
+    ("templates", &["base", "hlo", "autodiff"]),
     ("autodiff", &["base", "hlo"]),
     ("mesh", &["base", "hlo"]),
     ("pjrt", &["base"]),
-    ("weights", &["base"]),
+    ("store", &["base"]),
+    ("targets", &["base", "pjrt"]),
+    ("weights", &["base", "model"]),
     ("data", &["base"]),
-    ("model", &["base", "hlo", "templates"]),
+    ("model", &["base", "hlo", "autodiff", "templates", "mesh"]),
     ("optim", &["base", "hlo", "templates"]),
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
-    ("runtime", &["base", "hlo", "pjrt", "mesh", "step", "weights", "model"]),
+    ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),
     ("analyze", &["base", "hlo", "mesh", "step"]),
     (
         "train",
@@ -26,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "autodiff",
             "mesh",
             "pjrt",
+            "targets",
             "weights",
             "data",
             "model",
@@ -33,6 +42,26 @@ const ARROWS: &[(&str, &[&str])] = &[
             "step",
             "runtime",
             "analyze",
+        ],
+    ),
+    (
+        "app",
+        &[
+            "base",
+            "hlo",
+            "templates",
+            "autodiff",
+            "mesh",
+            "pjrt",
+            "store",
+            "targets",
+            "weights",
+            "data",
+            "model",
+            "optim",
+            "step",
+            "runtime",
+            "train",
         ],
     ),
     (
@@ -44,14 +73,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "autodiff",
             "mesh",
             "pjrt",
+            "store",
+            "targets",
             "weights",
             "data",
             "model",
             "optim",
             "step",
             "runtime",
-            "analyze",
             "train",
+            "app",
         ],
     ),
 ];
@@ -69,9 +100,13 @@ const TOP_LEVEL: &[&str] = &[
     ".ci",
     ".git",
     ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "LICENSE",
     "clippy.toml",
+    "docs",
+    "examples",
     "fuzz",
     "rustfmt.toml",
 ];
@@ -80,112 +115,6 @@ const MAX_LINES: usize = 600;
 
 /// A `SAFETY` comment stands at most so many lines before its block.
 const SAFETY_LINES: usize = 6;
-
-/// A Rust file.
-struct Source<'a> {
-    path: &'a str,
-    text: &'a str,
-    /// The text with comments, strings and characters blanked out.
-    code: String,
-}
-
-impl<'a> Source<'a> {
-    fn new(path: &'a str, text: &'a str) -> Self {
-        Self { path, text, code: blank(text) }
-    }
-
-    fn line_of(&self, at: usize) -> usize {
-        self.code[..at].matches('\n').count() + 1
-    }
-
-    fn complain(&self, at: usize, message: impl std::fmt::Display) -> String {
-        format!("{}:{}: {message}", self.path, self.line_of(at))
-    }
-
-    /// Where `word` stands in the code, as a word of its own.
-    fn places(&self, word: &str) -> Vec<usize> {
-        let part = |c: char| c.is_alphanumeric() || c == '_';
-        let whole = |&at: &usize| {
-            let (before, after) = (&self.code[..at], &self.code[at + word.len()..]);
-            !(before.ends_with(part) || word.ends_with(part) && after.starts_with(part))
-        };
-        self.code.match_indices(word).map(|(at, _)| at).filter(whole).collect()
-    }
-
-    /// Whether the place is in test code, which in this repository ends a file or is one.
-    fn is_test(&self, at: usize) -> bool {
-        let file = self.path.rsplit('/').next().unwrap_or_default();
-        let own_file = matches!(file, "tests.rs" | "testing.rs") || !self.path.starts_with("src/");
-        own_file || self.code.find("#[cfg(test)]\nmod ").is_some_and(|tests| tests < at)
-    }
-
-    /// The module of `src/` it belongs to.
-    fn module(&self) -> Option<&'a str> {
-        let (module, _) = self.path.strip_prefix("src/")?.split_once('/')?;
-        Some(module)
-    }
-}
-
-/// `text` with everything in comments, strings and characters replaced by spaces, line by line.
-fn blank(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let length = hidden(rest).unwrap_or(0);
-        let (skipped, after) = rest.split_at(length.max(first.len_utf8()));
-        if length == 0 {
-            code.push(first);
-        } else {
-            code.extend(skipped.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
-        }
-        rest = after;
-        if length == 0 && first.is_alphanumeric() {
-            // The `r` of an identifier begins no raw string.
-            let word = rest.len() - rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-            code.push_str(&rest[..word]);
-            rest = &rest[word..];
-        }
-    }
-    code
-}
-
-/// The length of the comment, string or character that `text` begins with.
-fn hidden(text: &str) -> Option<usize> {
-    let until = |start: usize, end: &str| {
-        Some(text[start..].find(end).map_or(text.len(), |at| start + at + end.len()))
-    };
-    if text.starts_with("//") {
-        return Some(text.find('\n').unwrap_or(text.len()));
-    }
-    if text.starts_with("/*") {
-        return until(2, "*/");
-    }
-    let raw = text.strip_prefix('b').unwrap_or(text);
-    if let Some(after) = raw.strip_prefix('r') {
-        let hashes = after.len() - after.trim_start_matches('#').len();
-        if after[hashes..].starts_with('"') {
-            let start = text.len() - after.len() + hashes + 1;
-            return until(start, &format!("\"{}", "#".repeat(hashes)));
-        }
-    }
-    let quote = raw.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let start = text.len() - raw.len() + 1;
-    if quote == '\'' && !text[start..].starts_with('\\') {
-        // A lifetime has no closing quote after one character.
-        let character = text[start..].chars().next()?.len_utf8();
-        return text[start + character..].starts_with('\'').then_some(start + character + 1);
-    }
-    let mut escaped = false;
-    for (at, c) in text[start..].char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return Some(start + at + 1),
-            _ => {}
-        }
-    }
-    Some(text.len())
-}
 
 /// The modules of this crate that `code` names after a `crate::`, each with its place.
 fn used_modules(source: &Source<'_>) -> Vec<(usize, String)> {
@@ -224,36 +153,36 @@ fn used_modules(source: &Source<'_>) -> Vec<(usize, String)> {
 fn arrows(source: &Source<'_>) -> Vec<String> {
     let Some(module) = source.module() else { return vec![] };
     let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == module) else {
-        return vec![source.complain(0, format!("`{module}` has no place among the layers"))];
+        return vec![source.report(0, format!("`{module}` has no place among the layers"))];
     };
     let forbidden = |name: &String| name != module && !allowed.contains(&name.as_str());
     let used = used_modules(source).into_iter().filter(|(_, name)| forbidden(name));
-    used.map(|(at, name)| source.complain(at, format!("`{module}` may not use `{name}`"))).collect()
+    used.map(|(at, name)| source.report(at, format!("`{module}` may not use `{name}`"))).collect()
 }
 
 fn length(source: &Source<'_>) -> Vec<String> {
     let lines = source.text.lines().count();
-    let complaint = || format!("{}: {lines} lines, the limit is {MAX_LINES}", source.path);
-    (lines > MAX_LINES).then(complaint).into_iter().collect()
+    let report = || format!("{}: {lines} lines, the limit is {MAX_LINES}", source.path);
+    (lines > MAX_LINES).then(report).into_iter().collect()
 }
 
 fn unsafe_blocks(source: &Source<'_>) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut reports = Vec::new();
     let lines: Vec<&str> = source.text.lines().collect();
     let allowed = source.path.starts_with("src/pjrt/") || source.path == "src/weights/mapping.rs";
     for at in source.places("unsafe") {
         if !allowed {
-            complaints.push(source.complain(at, "`unsafe` belongs into `pjrt` and the file mapping"));
+            reports.push(source.report(at, "`unsafe` belongs into `pjrt` and the file mapping"));
         }
         let after = source.code[at + "unsafe".len()..].trim_start();
         let line = source.line_of(at);
         let explained =
             lines[line.saturating_sub(SAFETY_LINES + 1)..line].iter().any(|l| l.contains("// SAFETY:"));
         if (after.starts_with('{') || after.starts_with("impl")) && !explained {
-            complaints.push(source.complain(at, "expected a `// SAFETY:` comment before this"));
+            reports.push(source.report(at, "expected a `// SAFETY:` comment before this"));
         }
     }
-    complaints
+    reports
 }
 
 fn surroundings(source: &Source<'_>) -> Vec<String> {
@@ -265,7 +194,7 @@ fn surroundings(source: &Source<'_>) -> Vec<String> {
     // Setting a variable is unsafe, and so belongs where the unsafe code is.
     let sets = |at: usize| source.code[at..].starts_with("std::env::set_var");
     let places = places.filter(|&(at, _)| !source.is_test(at) && !sets(at));
-    places.map(|(at, word)| source.complain(at, format!("only `cli` may use `{word}`"))).collect()
+    places.map(|(at, word)| source.report(at, format!("only `cli` may use `{word}`"))).collect()
 }
 
 fn unfinished(source: &Source<'_>) -> Vec<String> {
@@ -294,10 +223,12 @@ fn top_level<'a>(names: impl IntoIterator<Item = &'a str>, ignored: &str) -> Vec
         .collect()
 }
 
-const RULES: &[fn(&Source<'_>) -> Vec<String>] = &[arrows, length, unsafe_blocks, surroundings, unfinished];
+const RULES: &[fn(&Source<'_>) -> Vec<String>] =
+    &[arrows, length, unsafe_blocks, surroundings, unfinished, wording::flags];
 
-fn complaints(path: &str, text: &str) -> Vec<String> {
+fn reports(path: &str, text: &str) -> Vec<String> {
     let mut found = machine_paths(path, text);
+    found.extend(wording::phrases(path, text));
     if path.ends_with(".rs") {
         let source = Source::new(path, text);
         found.extend(RULES.iter().flat_map(|rule| rule(&source)));
@@ -336,21 +267,27 @@ fn every_file_is_tidy() {
     let names = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let names: Vec<String> = names.collect();
     let mut found = top_level(names.iter().map(String::as_str), &files[".gitignore"]);
-    found.extend(files.iter().flat_map(|(path, text)| complaints(path, text)));
+    found.extend(files.iter().flat_map(|(path, text)| reports(path, text)));
+    let sources: Vec<Source<'_>> = files
+        .iter()
+        .filter(|(path, _)| path.ends_with(".rs"))
+        .map(|(path, text)| Source::new(path, text))
+        .collect();
+    found.extend(circles::changed_circles(&sources));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
 #[track_caller]
 fn check(path: &str, text: &str, expected: &[&str]) {
-    assert_eq!(complaints(path, text), expected);
+    assert_eq!(reports(path, text), expected);
 }
 
 #[test]
 fn an_arrow_upwards_is_found_in_every_form() {
     check(
         "src/hlo/verify.rs",
-        "use super::Module;\nuse crate::{\n    base::{Findings, Place},\n    model::{Config, hlo},\n};\n\
-         fn f(x: crate::step::Role, y: &crate::base::Shape) {}\nfn g() { $crate::templates::Hole }\n",
+        "use super::Module;\nuse crate::{\n    base::{Diagnostics, Location},\n    model::{Config, hlo},\n};\n\
+         fn f(x: crate::step::Role, y: &crate::base::Shape) {}\nfn g() { $crate::templates::TemplateArg }\n",
         &[
             "src/hlo/verify.rs:4: `hlo` may not use `model`",
             "src/hlo/verify.rs:6: `hlo` may not use `step`",
@@ -403,7 +340,7 @@ fn unfinished_work_is_found() {
     let mark = concat!("FIX", "ME");
     let text = format!("fn f() {{ todo!() }}\n#[ignore]\nfn g() {{ dbg!(1); unimplemented!() }}\n// {mark}");
     let found = ["1: todo!", "3: unimplemented!", "3: dbg!", "2: #[ignore", &format!("4: {mark}")];
-    let found = found.map(|complaint| format!("benches/b.rs:{complaint}"));
+    let found = found.map(|report| format!("benches/b.rs:{report}"));
     check("benches/b.rs", &text, &found.each_ref().map(String::as_str));
 }
 

@@ -6,14 +6,12 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::{AdapterId, LoraPlan, LoraSpec, Targets},
-    pjrt::{
-        Client,
-        targets::Target,
-        testing::{CpuBuild, cpu_plugin},
-    },
+    pjrt::Client,
     runtime::Engine,
     step::{Packing, Role, StepSpec, Workload},
-    templates::Templates,
+    targets::Target,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer, initial_factors, peft_tensors, stack_factors},
 };
 
@@ -26,17 +24,17 @@ const SEQ: usize = 8;
 /// A model of two layers.
 struct Fixture {
     model: Model,
-    templates: Templates,
+    templates: TemplateLibrary,
 }
 
 impl Fixture {
     fn new() -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llama31");
-        Self { model: Model::open(&folder).unwrap(), templates: Templates::embedded() }
+        Self { model: Model::open(&folder).unwrap(), templates: TemplateLibrary::embedded() }
     }
 
     fn plan(&self, spec: &LoraSpec) -> LoraPlan {
-        spec.resolve(&self.model.config).unwrap_or_else(|findings| panic!("{findings}"))
+        spec.resolve(&self.model.config).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
     }
 
     fn trainer<'a>(&'a self, lora: &'a LoraPlan, batch: usize) -> (Trainer<'a>, Client) {
@@ -64,15 +62,16 @@ impl Fixture {
     }
 
     /// Rows of random tokens, so many of which count in each.
-    fn batch(&self, name: &str, counted: &[usize]) -> Batch {
+    fn batch(&self, name: &str, num_label_tokens: &[usize]) -> Batch {
         let mut random = Random::named(name);
-        let ids: Vec<i32> =
-            (0..counted.len() * SEQ).map(|_| random.below(self.model.config.vocab_size) as i32).collect();
+        let ids: Vec<i32> = (0..num_label_tokens.len() * SEQ)
+            .map(|_| random.below(self.model.config.vocab_size) as i32)
+            .collect();
         let labels = ids.iter().enumerate().map(|(place, &id)| {
-            if place % SEQ > SEQ - 1 - counted[place / SEQ] { id } else { Batch::IGNORED }
+            if place % SEQ > SEQ - 1 - num_label_tokens[place / SEQ] { id } else { Batch::IGNORED }
         });
         let labels: Vec<i32> = labels.collect();
-        let dims = [counted.len(), SEQ];
+        let dims = [num_label_tokens.len(), SEQ];
         Batch::new(Literal::s32s(dims, &ids), Literal::s32s(dims, &labels))
     }
 
@@ -129,9 +128,9 @@ fn a_batch_in_which_nothing_counts_changes_nothing() {
     for _ in 0..2 {
         let before = state(&trainer);
         let step = trainer.step(&nothing, 1e-2).unwrap();
-        assert_eq!((step.loss, step.grad_norm, step.counted), (0.0, 0.0, 0));
+        assert_eq!((step.loss, step.grad_norm, step.num_label_tokens), (0.0, 0.0, 0));
         let step = trainer.step_accumulated(&[nothing.clone(), nothing.clone()], 1e-2).unwrap();
-        assert_eq!((step.loss, step.grad_norm, step.counted), (0.0, 0.0, 0));
+        assert_eq!((step.loss, step.grad_norm, step.num_label_tokens), (0.0, 0.0, 0));
         assert_eq!(trainer.evaluate([nothing.clone()]).unwrap(), 0.0);
         assert_eq!(state(&trainer), before);
         assert!(trainer.step(&something, 1e-2).unwrap().loss > 1.0);
@@ -184,7 +183,7 @@ fn micro_batches_are_the_one_batch_whatever_counts_in_each() {
     for _ in 0..3 {
         let step = at_once.step(&whole, 1e-3).unwrap();
         let by_row = row_by_row.step_accumulated(&whole.rows(), 1e-3).unwrap();
-        assert_eq!((step.counted, by_row.counted), (12, 12));
+        assert_eq!((step.num_label_tokens, by_row.num_label_tokens), (12, 12));
         assert!((step.loss - by_row.loss).abs() < 1e-5 * step.loss);
         assert!((step.grad_norm - by_row.grad_norm).abs() < 1e-4 * step.grad_norm);
     }
@@ -198,7 +197,7 @@ fn packed_samples_train_as_those_that_have_a_row_each() {
     let factors = fixture.factors(&plan);
     let alone = fixture.samples("samples", &[&[5], &[3], &[4], &[2]]);
     let packed = fixture.samples("samples", &[&[5, 3], &[4, 2]]);
-    assert_eq!((packed.counted, alone.counted), (10, 10));
+    assert_eq!((packed.num_label_tokens, alone.num_label_tokens), (10, 10));
     let (mut by_row, _) = fixture.trainer(&plan, 4);
     let (mut in_rows, _) = fixture.trainer_of(&plan, 2, Packing::On);
     by_row.start(&factors).unwrap();
@@ -214,7 +213,7 @@ fn packed_samples_train_as_those_that_have_a_row_each() {
     for _ in 0..3 {
         let expected = by_row.step(&alone, 1e-3).unwrap();
         let found = in_rows.step(&packed, 1e-3).unwrap();
-        assert_eq!((found.counted, expected.counted), (10, 10));
+        assert_eq!((found.num_label_tokens, expected.num_label_tokens), (10, 10));
         assert!((found.loss - expected.loss).abs() < 1e-5 * expected.loss, "{found:?}, not {expected:?}");
     }
     // Logits are asked of one sequence a row, whatever the step packs.

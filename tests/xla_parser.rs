@@ -15,8 +15,8 @@ const PYTHON: &str = "HLOOM_JAX_PYTHON";
 #[test]
 fn xla_reads_our_text_and_proto_as_the_same_module() {
     let module =
-        text::parse(EVERY_OPCODE, "every_opcode.hlo").unwrap_or_else(|findings| panic!("{findings}"));
-    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+        text::parse(EVERY_OPCODE, "every_opcode.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     for &opcode in Opcode::ALL {
         let used = module.computations().any(|(_, c)| c.instrs.iter().any(|instr| instr.opcode == opcode));
         assert!(used, "every_opcode.hlo lacks {opcode}");
@@ -30,8 +30,9 @@ fn xla_reads_our_text_and_proto_as_the_same_module() {
 #[test]
 fn xla_reads_our_annotations_as_its_own() {
     for source in ANNOTATED {
-        let module = text::parse(source, "annotated.hlo").unwrap_or_else(|findings| panic!("{findings}"));
-        let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+        let module =
+            text::parse(source, "annotated.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         // All that our text leaves out are the layouts.
         assert_eq!(text::print(&module), without_layouts(source));
         let decoded = proto::decode(&proto::encode(&module)).unwrap_or_else(|error| panic!("{error}"));
@@ -58,9 +59,9 @@ ENTRY main {
 
 #[test]
 fn xla_reads_what_lies_on_the_host() {
-    let module = text::parse(STREAMED, "streamed.hlo").unwrap_or_else(|findings| panic!("{findings}"));
+    let module = text::parse(STREAMED, "streamed.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     assert_eq!(module.host_parameters, [0].into());
-    let module = verify(module).unwrap_or_else(|findings| panic!("{findings}"));
+    let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     assert_eq!(text::print(&module), STREAMED);
 
     let Some(python) = python("jax", PYTHON) else { return };
@@ -77,7 +78,8 @@ fn without_layouts(source: &str) -> String {
 fn check_xla(python: &str, module: &Verified) {
     let (from_text, from_proto) = through_xla(python, &text::print(module), &proto::encode(module));
     let from_text = proto::decode(&from_text).unwrap_or_else(|error| panic!("{error}"));
-    let from_proto = text::parse(&from_proto, "XLA's text").unwrap_or_else(|findings| panic!("{findings}"));
+    let from_proto =
+        text::parse(&from_proto, "XLA's text").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     let expect = canonical(module.module());
     assert_eq!(canonical(&from_text), expect);
     assert_eq!(canonical(&from_proto), expect);

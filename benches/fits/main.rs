@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use hloom::pjrt::targets::Target;
+use hloom::targets::Target;
 use plot::Curve;
 use serde::Deserialize;
 use serde_json::Value;

@@ -28,7 +28,6 @@ pub fn round_trips(module: Module) {
 fn nameless(mut module: Module) -> Module {
     for instr in module.computations.iter_mut().flat_map(|computation| &mut computation.instrs) {
         instr.name.clear();
-        instr.tags.clear();
     }
     module
 }

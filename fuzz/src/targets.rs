@@ -8,15 +8,15 @@ use std::{
 use hloom::{
     base::DType,
     data::{
-        ChatTemplate, Ending, Message, Role, Rows, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
+        ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
     },
     hlo::{proto, text},
     mesh,
     model::Config,
-    pjrt::targets::DeviceSpec,
+    targets::DeviceSpec,
     runtime::bundle::{Bundle, Contents, sha256},
-    step::{Program, StepSpec, build, tensors},
-    templates::Templates,
+    step::{StepKind, StepSpec, build, tensors},
+    templates::TemplateLibrary,
     train::{checkpoint, lora_spec, open_adapter},
     weights::{Checkpoint, ModelFiles, WeightsError, read_adapter, read_safetensors},
 };
@@ -31,9 +31,9 @@ pub fn hlo_text(input: &[u8]) {
             oracle::prints_and_parses(&module);
             oracle::round_trips(module);
         }
-        Err(findings) => {
-            for finding in &findings.0 {
-                assert!(finding.place.line.is_some_and(|line| line >= 1), "no line: {finding}");
+        Err(diagnostics) => {
+            for diagnostic in &diagnostics.0 {
+                assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
             }
         }
     }
@@ -61,14 +61,14 @@ pub fn template(input: &[u8]) {
         return;
     }
     let files = Files::one(&format!("{name}.hlo"), text);
-    let templates = match Templates::replaced_from(files.folder(), Some("cpu"), &["cpu", "cuda"]) {
+    let templates = match TemplateLibrary::replaced_from(files.folder(), Some("cpu"), &["cpu", "cuda"]) {
         Ok(templates) => templates,
         Err(error) => return drop((error.to_string(), error.hint())),
     };
     let config = model::config();
     let lora = model::lora(&config);
     let spec = StepSpec::new(model::workload(&config, &lora), &templates);
-    match build(&spec, Program::Train) {
+    match build(&spec, StepKind::Train) {
         Ok(program) => oracle::round_trips(program.module.into_module()),
         Err(error) => {
             let message = error.to_string();
@@ -89,9 +89,9 @@ pub fn mesh(input: &[u8]) {
         let report = mesh::check(&loaded, &tensors(workload), Some(devices));
         report.problems.iter().for_each(|problem| drop(problem.to_string()));
         let Ok(plan) = loaded.plan(&tensors(workload), devices) else { continue };
-        let templates = Templates::embedded();
+        let templates = TemplateLibrary::embedded();
         let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };
-        build(&spec, Program::Evaluate).expect("a step on a checked mesh");
+        build(&spec, StepKind::Evaluate).expect("a step on a checked mesh");
     }
 }
 
@@ -101,7 +101,7 @@ pub fn model_config(input: &[u8]) {
     for config in [Config::from_json(text, "config.json"), Config::from_toml(text, "config.toml")] {
         match config {
             Ok(config) => drop(config.param_count()),
-            Err(findings) => drop(findings.to_string()),
+            Err(diagnostics) => drop(diagnostics.to_string()),
         }
     }
 }
@@ -175,7 +175,7 @@ pub fn bundle(input: &[u8]) {
         Ok(bundle) => {
             let config = model::config();
             let lora = model::lora(&config);
-            let templates = Templates::embedded();
+            let templates = TemplateLibrary::embedded();
             let _ = bundle.check_model(&config);
             let _ = bundle.mesh_text();
             let _ = bundle.program(&StepSpec::new(model::workload(&config, &lora), &templates));
@@ -185,9 +185,9 @@ pub fn bundle(input: &[u8]) {
     }
 }
 
-/// Rows of training data.
+/// Samples of training data.
 pub fn rows(input: &[u8]) {
-    match Rows::parse("rows.jsonl", input) {
+    match SampleFile::parse("samples.jsonl", input) {
         Ok(_) => {}
         Err(error) => drop((error.to_string(), error.hint())),
     }
@@ -254,7 +254,7 @@ fn tokenizer_of(model: &ModelFiles) -> Result<(), WeightsError> {
 }
 
 fn conversation() -> [Message; 2] {
-    [Message::new(Role::User, "a question"), Message::new(Role::Assistant, "an answer")]
+    [Message::new(MessageRole::User, "a question"), Message::new(MessageRole::Assistant, "an answer")]
 }
 
 fn now() -> SystemTime {

@@ -25,15 +25,15 @@ macro_rules! dtypes {
                 match self { $( Self::$variant => $bits, )* }
             }
 
-            const fn kind(self) -> Kind {
-                match self { $( Self::$variant => Kind::$kind, )* }
+            const fn kind(self) -> DTypeKind {
+                match self { $( Self::$variant => DTypeKind::$kind, )* }
             }
         }
     };
 }
 
 #[derive(PartialEq)]
-enum Kind {
+enum DTypeKind {
     Bool,
     Signed,
     Unsigned,
@@ -77,17 +77,17 @@ impl DType {
 
     /// Whether this is one of the floating-point types.
     pub const fn is_float(self) -> bool {
-        matches!(self.kind(), Kind::Float)
+        matches!(self.kind(), DTypeKind::Float)
     }
 
     /// Whether this is a signed or unsigned integer type; `pred` is neither.
     pub const fn is_integer(self) -> bool {
-        matches!(self.kind(), Kind::Signed | Kind::Unsigned)
+        matches!(self.kind(), DTypeKind::Signed | DTypeKind::Unsigned)
     }
 
     /// Whether this is a signed integer type.
     pub const fn is_signed(self) -> bool {
-        matches!(self.kind(), Kind::Signed)
+        matches!(self.kind(), DTypeKind::Signed)
     }
 }
 

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// Where an array lies while a program runs: a memory space in XLA's terms, a memory kind in PJRT's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Memory {
+pub enum MemorySpace {
     /// The device's own.
     #[default]
     Device,
@@ -11,7 +11,7 @@ pub enum Memory {
     Host,
 }
 
-impl Memory {
+impl MemorySpace {
     /// Both of them.
     pub const ALL: &[Self] = &[Self::Device, Self::Host];
 

@@ -1,30 +1,37 @@
 //! Layer 0: what every other layer speaks of. Element types, shapes, host values, the names of tensor
 //! dimensions, places in source files and the problems found there.
 
-mod dim;
+mod diagnostic;
+mod diagnostic_group;
 mod dtype;
-mod finding;
-mod group;
+
 mod hex;
 mod lines;
 mod literal;
+mod location;
 mod memory;
+mod nd_copy;
+mod nearest;
 pub mod output;
 mod partitioner;
+mod process;
+mod setting;
 mod shape;
 mod sniff;
-mod tag;
 mod text;
 
-pub use dim::Dim;
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use dtype::DType;
-pub use finding::{Finding, Findings, Place, nearest};
 pub use hex::hex;
 pub use lines::LineIndex;
 pub use literal::Literal;
-pub use memory::Memory;
+pub use location::Location;
+pub use memory::MemorySpace;
+pub use nd_copy::{ArrayWindow, at_origin, copy_window, full_window};
+pub use nearest::{did_you_mean, nearest};
 pub use partitioner::Partitioner;
+pub use process::KillOnDrop;
+pub use setting::{Setting, command};
 pub use shape::{ArrayShape, Shape};
 pub use sniff::FileKind;
-pub use tag::{Tag, Use};
 pub use text::{read_text, read_text_bytes};

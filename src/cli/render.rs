@@ -1,19 +1,22 @@
 //! How errors and numbers look.
 
-use std::{error::Error, time::Duration};
-
-use crate::{
-    base::Findings, data::DataError, step::StepError, templates::TemplateError, train::TrainError,
-    weights::WeightsError,
+use std::{
+    error::Error,
+    io::{self, Write},
+    time::Duration,
 };
 
-/// An error as the user reads it: what, why, and what to do about it. Several problems stand one under the other.
-pub fn error(error: &TrainError) -> String {
+use crate::{
+    app::AppError,
+    base::{Diagnostic, Setting, Severity},
+};
+
+/// An error for a person: what, why, and a thing to do about it. Several problems are listed one below the other.
+pub fn error(error: &AppError) -> String {
     let mut text = String::new();
-    let mut line = |line: String| text.push_str(&(line + "\n"));
-    match findings(error) {
-        _ if let TrainError::Mesh(problems) = error => line(problems.to_string()),
-        Some(findings) => findings.0.iter().for_each(|finding| line(format!("error: {finding}"))),
+    let mut line = |line: String| text.push_str(&(flags(&line) + "\n"));
+    match error.diagnostics() {
+        Some(diagnostics) => diagnostics.iter().for_each(|one| line(diagnostic(one))),
         None => {
             let message = error.to_string();
             line(format!("error: {message}"));
@@ -35,16 +38,55 @@ pub fn error(error: &TrainError) -> String {
     text
 }
 
-/// The problems that an error is a list of.
-fn findings(error: &TrainError) -> Option<&Findings> {
-    match error {
-        TrainError::Findings(findings)
-        | TrainError::Data(DataError::Rows(findings))
-        | TrainError::Weights(WeightsError::Problems(findings))
-        | TrainError::Step(
-            StepError::Build(findings) | StepError::Template(TemplateError::Parse(findings)),
-        ) => Some(findings),
-        _ => None,
+/// Writes warnings, one line each.
+pub fn write_warnings(err: &mut dyn Write, warnings: &[Diagnostic]) -> io::Result<()> {
+    warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", flags(&warning.to_string())))
+}
+
+/// The text of a library with its settings as flags and its commands as command lines.
+pub fn flags(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, word, quoted, after)) = next_name(rest) {
+        result.push_str(before);
+        match (word, quoted.split_once(" = ")) {
+            ("setting", None) => result.push_str(&flag(quoted)),
+            ("setting", Some((name, value))) => result.push_str(&format!("`{} {value}`", flag(name))),
+            _ => {
+                let words = quoted.split(' ').map(|word| match word.split_once('=') {
+                    Some((name, value)) => format!("{} {value}", flag(name)),
+                    None => word.to_owned(),
+                });
+                result.push_str(&format!("`hloom {}`", words.collect::<Vec<_>>().join(" ")));
+            }
+        }
+        rest = after;
+    }
+    result + rest
+}
+
+/// The first ``setting `...` `` or ``command `...` `` of a text, with what is before and after it.
+fn next_name(text: &str) -> Option<(&str, &str, &str, &str)> {
+    let found = ["setting", "command"].into_iter().filter_map(|word| {
+        let (before, after) = text.split_once(&format!("{word} `"))?;
+        let (quoted, after) = after.split_once('`')?;
+        Some((before, word, quoted, after))
+    });
+    found.min_by_key(|(before, ..)| before.len())
+}
+
+/// The flag of a setting; a name in capitals is that of a positional argument.
+fn flag(name: &str) -> String {
+    let is_setting = Setting::ALL.iter().any(|setting| setting.name() == name);
+    if is_setting && name.chars().any(char::is_lowercase) { format!("--{name}") } else { name.to_owned() }
+}
+
+/// A diagnostic with its severity, which comes with the code where there is one.
+pub fn diagnostic(diagnostic: &Diagnostic) -> String {
+    match (diagnostic.code, diagnostic.severity) {
+        (Some(_), _) => diagnostic.to_string(),
+        (None, Severity::Error) => format!("error: {diagnostic}"),
+        (None, Severity::Warning) => format!("warning: {diagnostic}"),
     }
 }
 
@@ -85,13 +127,17 @@ pub fn count(count: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Finding, Place};
+    use crate::{
+        base::{Diagnostics, Location},
+        data::DataError,
+        train::TrainError,
+    };
 
     #[test]
     fn a_hint_stands_apart() {
-        let rendered = error(&TrainError::Occupied("out".into()));
+        let rendered = error(&TrainError::Occupied("out".into()).into());
         let expect = "error: the output folder already holds an adapter: out\n\n\
-                      hint: give another folder with --out, or go on from it with --resume\n";
+                      hint: set another folder with --out, or continue the run in it with --resume\n";
         assert_eq!(rendered, expect);
     }
 
@@ -99,17 +145,17 @@ mod tests {
     fn causes_are_told_once() {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);
         let io = TrainError::Io { action: "read", path: "run.toml".into(), source };
-        assert_eq!(error(&io), "error: cannot read: run.toml\n  caused by: entity not found\n");
-        let setting = TrainError::Setting { setting: "--lr", problem: "no".into(), hint: None };
-        assert_eq!(error(&setting), "error: --lr: no\n");
+        assert_eq!(error(&io.into()), "error: cannot read: run.toml\n  caused by: entity not found\n");
+        let setting = TrainError::Setting { setting: Setting::Lr, problem: "no".into(), hint: None };
+        assert_eq!(error(&setting.into()), "error: --lr: no\n");
     }
 
     #[test]
     fn every_finding_has_its_own_line() {
-        let finding = |line, text: &str| Finding::new(Place::line("a.jsonl", line), text);
-        let findings = Findings(vec![finding(1, "no").with_hint("yes"), finding(2, "neither")]);
+        let diagnostic = |line, text: &str| Diagnostic::error(Location::line("a.jsonl", line), text);
+        let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
-        assert_eq!(error(&TrainError::Data(DataError::Rows(findings))), expect);
+        assert_eq!(error(&TrainError::Data(DataError::InvalidSamples(diagnostics)).into()), expect);
     }
 
     #[test]
@@ -127,5 +173,19 @@ mod tests {
         check(7800.0, "2h 10m");
         assert_eq!(count(1, "row is", "rows are"), "1 row is");
         assert_eq!(count(3, "row is", "rows are"), "3 rows are");
+    }
+
+    #[test]
+    fn settings_and_commands_are_written_as_a_shell_takes_them() {
+        let check = |text: String, expect: &str| assert_eq!(flags(&text), expect);
+        check(
+            format!("raise {}, or lower {}", Setting::MaxGradNorm, Setting::Lr),
+            "raise --max-grad-norm, or lower --lr",
+        );
+        check(format!("for example {}", Setting::Target.with("cpu:8")), "for example `--target cpu:8`");
+        let compile = crate::base::command("compile", &[(Setting::Target, "v5e:2x4")]);
+        check(format!("{compile} needs no device"), "`hloom compile --target v5e:2x4` needs no device");
+        check(format!("{}: matches no tensor", Setting::Param), "PARAM: matches no tensor");
+        check("a setting `of another kind`, a command `x".to_owned(), "a of another kind, a command `x");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use clap::Args;
 use serde::Deserialize;
 use toml::{
@@ -9,53 +10,50 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Home, home::PathLike, settings::Settings};
+use super::{Home, home::PathLike};
 use crate::{
-    base::{Finding, Findings, LineIndex, Place, nearest, read_text},
-    train::TrainError,
+    app::{AppError, settings::Settings},
+    base::{Diagnostic, Diagnostics, LineIndex, Location, nearest, read_text},
 };
 
-/// Keys that are no flags.
+/// Keys without a flag.
 const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 
 /// Reads a run file.
 ///
 /// # Errors
-/// If it cannot be read, is not TOML, or says what is no setting; with the line.
-pub fn read(path: &Path, home: &Home) -> Result<Settings, TrainError> {
-    let text = read_text(path, "settings in TOML").map_err(|source| TrainError::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
+/// If it cannot be read or is not TOML, or has unknown or invalid settings; with the line.
+pub fn read(path: &Path, home: &Home) -> Result<Settings, AppError> {
+    let text =
+        read_text(path, "settings in TOML").with_context(|| format!("cannot read: {}", path.display()))?;
     Ok(parse(&text, &path.display().to_string(), home)?)
 }
 
-/// Reads a run file and drops what it says.
+/// Reads a run file and drops it.
 ///
 /// # Errors
 /// As [`read`].
 #[cfg(fuzzing)]
-pub fn check_run_file(path: &Path) -> Result<(), TrainError> {
+pub fn check_run_file(path: &Path) -> Result<(), AppError> {
     read(path, &Home(None)).map(drop)
 }
 
-fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
+fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
     let lines = LineIndex::new(text);
-    let place = |at: usize| Place::line(file, lines.line(at));
+    let location = |at: usize| Location::line(file, lines.line(at));
     let wrong = |error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
-        Findings(vec![Finding::new(place(at), error.message().trim_end())])
+        Diagnostics(vec![Diagnostic::error(location(at), error.message().trim_end())])
     };
     let table = DeTable::parse(text).map_err(wrong)?;
     let (span, table) = (table.span(), table.into_inner());
     let (known, paths) = (known(), paths());
-    let mut findings = Findings::default();
+    let mut diagnostics = Diagnostics::default();
     let mut renamed = DeTable::new();
     let mut values = Vec::new();
     for (key, mut value) in table {
         let name = key.get_ref().replace('_', "-");
-        let place = place(key.span().start);
+        let location = location(key.span().start);
         values.push((value.span(), name.clone()));
         if let DeValue::String(path) = value.get_mut()
             && paths.contains(&name)
@@ -63,7 +61,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
             match home.expand(path) {
                 Ok(expanded) => *path = expanded.into(),
                 Err(problem) => {
-                    findings.push(Finding::new(place.clone().at(key.get_ref().as_ref()), problem))
+                    diagnostics.push(Diagnostic::error(location.clone().at(key.get_ref().as_ref()), problem))
                 }
             }
         }
@@ -72,21 +70,23 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Findings> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known settings: {}", known.join(", ")),
             };
-            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "no such setting").with_hint(hint));
+            diagnostics.push(
+                Diagnostic::error(location.at(key.get_ref().as_ref()), "unknown setting").with_hint(hint),
+            );
         } else if renamed.insert(Spanned::new(key.span(), name.into()), value).is_some() {
-            findings.push(Finding::new(place.at(key.get_ref().as_ref()), "this setting stands twice"));
+            diagnostics.push(Diagnostic::error(location.at(key.get_ref().as_ref()), "duplicate setting"));
         }
     }
-    findings.into_result(())?;
+    diagnostics.into_result(())?;
     Settings::deserialize(toml::Deserializer::from(Spanned::new(span, renamed))).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let key = values.into_iter().find(|(span, _)| span.contains(&at));
-        let place = key.into_iter().fold(place(at), |place, (_, key)| place.at(key));
-        Findings(vec![Finding::new(place, plain(error.message().trim_end()))])
+        let location = key.into_iter().fold(location(at), |location, (_, key)| location.at(key));
+        Diagnostics(vec![Diagnostic::error(location, plain(error.message().trim_end()))])
     })
 }
 
-/// A message with the words of users in place of Rust's names for numbers.
+/// A message without Rust's names for numbers.
 fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 4] =
         [("usize", "a whole number"), ("u64", "a whole number"), ("f32", "a number"), ("f64", "a number")];
@@ -112,7 +112,7 @@ fn known() -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{
-        cli::{settings::Ordered, words::Word},
+        app::{Parsed, settings::Ordered},
         model::Targets,
     };
 
@@ -128,7 +128,7 @@ mod tests {
             lr: Some(1.0),
             max_grad_norm: Some(0.5),
             save_every: Some(10),
-            targets: Some(Word(Targets::Names(vec!["q_proj".into(), "v_proj".into()]))),
+            targets: Some(Parsed(Targets::Names(vec!["q_proj".into(), "v_proj".into()]))),
             rank_pattern: Some(Ordered(vec![("z".into(), 4), ("a".into(), 2)])),
             ..Settings::default()
         };
@@ -139,10 +139,10 @@ mod tests {
     fn what_is_no_setting_is_named_with_its_line() {
         check_wrong(
             "steps = 3\nwarm_up = 1\nmax-grad-nrom = 1\n",
-            "run.toml:2: `warm_up`: no such setting\n  hint: did you mean `warmup`?\n\
-             run.toml:3: `max-grad-nrom`: no such setting\n  hint: did you mean `max-grad-norm`?",
+            "run.toml:2: `warm_up`: unknown setting\n  hint: did you mean `warmup`?\n\
+             run.toml:3: `max-grad-nrom`: unknown setting\n  hint: did you mean `max-grad-norm`?",
         );
-        check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: this setting stands twice");
+        check_wrong("save-every = 1\nsave_every = 2", "run.toml:2: `save_every`: duplicate setting");
     }
 
     #[test]

@@ -6,34 +6,33 @@ use std::{
 use serde_json::json;
 
 use super::{
-    Answer, Env, Failure, Output, bundled,
-    compute_type::ComputeType,
-    plan,
-    progress::{Answers, Reporter, Watch},
-    render,
-    resources::{NamedModel, Resources, templates},
-    run_file,
-    settings::Settings,
-    start::Starter,
-    write_json,
+    Answer, Env, Failure, Output, check_out_folder,
+    device_args::network,
+    progress::{Answers, ConsoleObserver, Reporter},
+    render, run_file, worker, write_json,
 };
 use crate::{
-    pjrt::store::Network,
+    app::{
+        AppError, ComputeType, Status, resolve,
+        resources::{NamedModel, Resources, templates},
+        settings::Settings,
+        train_from_bundle::{self, StepSource},
+    },
     runtime::Engine,
     step::StepSpec,
     train::{
-        Encoded,
-        run::{self, Ready, RunConfig, Summary},
+        Encoded, RunConfig, Summary,
+        run::{self, Ready, RunInput},
     },
 };
 
-/// Train an adapter.
+/// Train a LoRA adapter.
 ///
-/// Without arguments this is the quick start: SmolLM2-135M-Instruct learns the manner of an old weaver on the CPU.
-/// What is missing is fetched with `python3 -m pip`.
+/// Without arguments, runs the quick start: SmolLM2-135M-Instruct learns to answer like an old weaver, on the CPU.
+/// Missing packages are fetched with `python3 -m pip`.
 #[derive(clap::Args, Debug)]
 pub struct Train {
-    /// A file with any of these settings, as TOML; flags win
+    /// TOML file with any of these settings; flags override it
     #[arg(long, value_name = "run.toml")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -49,22 +48,22 @@ impl Train {
             Some(file) => settings.or(run_file::read(&file, &env.home)?),
             None => settings,
         };
-        let bundle = bundled::open(&settings)?;
+        settings.out.as_deref().map_or(Ok(()), check_out_folder)?;
+        let bundle = train_from_bundle::open(&settings)?;
         let settings = match &bundle {
-            Some(bundle) => bundled::settings(settings, bundle)?,
+            Some(bundle) => train_from_bundle::settings(settings, bundle)?,
             None => settings,
         };
-        let devices = plan::devices(plan::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
-        let data = plan::data(&settings)?;
-        let requested = plan::run_settings(&settings, devices.batch_parts(), &env.folder)?;
+        let devices = resolve::devices(resolve::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
+        let data = resolve::data(&settings)?;
+        let requested = resolve::run_settings(&settings, devices.batch_shards(), &env.folder)?;
         let templates = templates(settings.templates.as_deref(), Some(devices.target().platform()))?;
         if let Some(bundle) = &bundle {
-            bundled::check_templates(&templates, bundle)?;
+            train_from_bundle::check_templates(&templates, bundle)?;
         }
 
-        let network = if settings.offline == Some(true) { Network::Offline } else { Network::Allowed };
-        let resources = Resources::new(&env.store, network);
-        let starter = Starter::new(env, settings.timeout)?;
+        let resources = Resources::new(&env.store, network(settings.offline));
+        let starter = worker::starter(env, settings.timeout)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
         if let Some(bundle) = &bundle {
@@ -72,23 +71,24 @@ impl Train {
         }
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
-        let lora = plan::resolve_lora(&requested.lora, &model.config).map_err(|findings| match &bundle {
-            Some(bundle) => bundled::wrong_manifest(bundle, &findings),
-            None => findings.into(),
-        })?;
+        let lora =
+            resolve::lora_plan(&requested.lora, &model.config).map_err(|diagnostics| match &bundle {
+                Some(bundle) => train_from_bundle::wrong_manifest(bundle, &diagnostics),
+                None => diagnostics.into(),
+            })?;
         let mesh = devices.plan(requested.workload(&model.config, &lora, compute_type.dtype))?;
         let plugin =
             resources.plugin(devices.target(), settings.plugin.as_deref(), &starter, &mut reporter)?;
-        let source = |bundle| bundled::Source::of(bundle, &settings, devices.target(), plugin.path());
+        let source = |bundle| StepSource::of(bundle, &settings, devices.target(), plugin.path());
         let source = bundle.as_ref().map(source).transpose()?;
         if let Some(source) = &source {
             reporter.line(&source.line(devices.target()));
         }
 
         let data = Encoded::new(&requested, &model, &data)?;
-        // How many sequences the rows make is not known before: several may share one, and some are left out.
+        // The number of rows is known only now: several samples may share one, and some are left out.
         let config = RunConfig {
-            schedule: plan::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
+            schedule: resolve::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
             settings: requested,
             dtype: compute_type.dtype,
             base_model: Some(base),
@@ -96,16 +96,17 @@ impl Train {
 
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
-        let mut watch = Watch::new(&mut reporter, &config, weight_bytes, env.signals);
+        let mut observer = ConsoleObserver::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {
             let engine = Engine::start(plugin, devices.target())?;
             let step = bundle.as_ref().zip(source.as_ref());
             let step = step.map(|(bundle, source)| source.step(bundle, &engine, spec)).transpose()?;
-            Ok(Ready { engine, step })
+            Ok::<_, AppError>(Ready { engine, step })
         };
-        let ran = run::run(&config, &model, &data, ready, mesh.as_ref(), &templates, &mut watch);
-        let answers = watch.into_answers();
-        reporter.rest();
+        let input = RunInput { model: &model, data: &data, mesh: mesh.as_ref(), templates: &templates };
+        let ran = run::run(&config, input, ready, &mut observer);
+        let answers = observer.into_answers();
+        reporter.done();
         let summary = ran?;
         if summary.steps < config.steps() {
             reporter.line(&format!(

@@ -6,18 +6,19 @@ use super::{
     DataError, Message, TemplateInputs, generation,
     jinja::{self, Template},
 };
+use crate::base::{Diagnostic, Location};
 
-/// How the text of a conversation ends.
+/// End of a rendered conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// After the last message: text to learn from.
+    /// After the last message, for training.
     Closed,
-    /// With the opening of the assistant's turn: text to continue.
+    /// With the opening of the assistant's turn, for generation.
     Prompt,
 }
 
-/// A model's own way to write a conversation as text: a Jinja template, rendered as `apply_chat_template` of
-/// Hugging Face transformers renders it (`utils/chat_template_utils.py`).
+/// The chat template of a model: a Jinja template that renders a conversation as text, as `apply_chat_template` of
+/// Hugging Face transformers does (`utils/chat_template_utils.py`).
 #[derive(Debug)]
 pub struct ChatTemplate {
     origin: TemplateOrigin,
@@ -27,11 +28,11 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// Parses a template. It sees `special_tokens` (`bos_token`, `eos_token` ...) as variables, and `now`, in
-    /// UTC, through `strftime_now`: a run that resumes passes the time at which it began.
+    /// Parses a template. `special_tokens` (`bos_token`, `eos_token` ...) are variables of it, and `strftime_now` formats
+    /// `now` in UTC; a resumed run passes the time at which it began.
     ///
     /// # Errors
-    /// [`DataError::ChatTemplate`] if the text is no Jinja template.
+    /// [`DataError::ChatTemplate`] if the source is not a valid Jinja template.
     pub fn new(
         source: &str,
         special_tokens: BTreeMap<String, String>,
@@ -40,26 +41,26 @@ impl ChatTemplate {
         Self::from_origin(TemplateOrigin::Text, source, special_tokens, now)
     }
 
-    /// As [`Self::new`]; the errors of the template say where it comes from.
+    /// As [`Self::new`], with the origin of the template for the locations of errors.
     pub(super) fn from_origin(
         origin: TemplateOrigin,
         source: &str,
         special_tokens: BTreeMap<String, String>,
         now: SystemTime,
     ) -> Result<Self, DataError> {
-        let template = Template::parse(source, now).map_err(|error| origin.refused(error))?;
+        let template = Template::parse(source, now).map_err(|error| origin.locate(error))?;
         Ok(Self { origin, source: source.to_owned(), template, special_tokens })
     }
 
-    /// Whether the template's source holds `name`: if not, it cannot use a variable or a key of that name.
+    /// Whether `name` occurs in the source. If not, the template cannot use a variable or a key of that name.
     pub(super) fn mentions(&self, name: &str) -> bool {
         self.source.contains(name)
     }
 
-    /// The text of a conversation.
+    /// Renders a conversation.
     ///
     /// # Errors
-    /// [`DataError::ChatTemplate`] if the template refuses it.
+    /// As [`Self::render_with`].
     pub fn render(
         &self,
         messages: &[Message],
@@ -69,8 +70,8 @@ impl ChatTemplate {
         self.render_with(variables(messages, inputs, ending))
     }
 
-    /// The bytes of `text`, a finished conversation as [`Self::render`] writes it, in `{% generation %}` blocks; `None` if
-    /// the template has no such blocks, or they cannot be found.
+    /// Byte ranges of the `{% generation %}` blocks in `text`, which is the conversation rendered with [`Ending::Closed`];
+    /// `None` if the template has no such blocks, or they cannot be found.
     pub(super) fn generation_blocks(
         &self,
         messages: &[Message],
@@ -85,13 +86,13 @@ impl ChatTemplate {
         generation::blocks(text, &marked)
     }
 
-    /// The text for any variables, which take the place of special tokens of the same names.
+    /// Renders the template with any variables, which replace special tokens of the same names.
     ///
     /// # Errors
-    /// [`DataError::ChatTemplate`] if the template raises an error, or exceeds a limit: on its steps, on the
-    /// memory it holds, or on the depth of calls and values.
+    /// [`DataError::ChatTemplate`] if the template raises an error, or exceeds a limit on its steps, its memory, or the
+    /// depth of calls and values.
     pub fn render_with(&self, variables: Map<String, Value>) -> Result<String, DataError> {
-        self.template.render(&self.with_special_tokens(variables)).map_err(|error| self.origin.refused(error))
+        self.template.render(&self.with_special_tokens(variables)).map_err(|error| self.origin.locate(error))
     }
 
     fn with_special_tokens(&self, variables: Map<String, Value>) -> Map<String, Value> {
@@ -103,7 +104,7 @@ impl ChatTemplate {
     }
 }
 
-/// What transformers passes to a template.
+/// The variables that transformers passes to a template.
 fn variables(messages: &[Message], inputs: &TemplateInputs, ending: Ending) -> Map<String, Value> {
     let messages = messages.iter().map(|message| Value::Object(message.fields().clone())).collect();
     let mut variables = inputs.kwargs.clone();
@@ -116,30 +117,27 @@ fn variables(messages: &[Message], inputs: &TemplateInputs, ending: Ending) -> M
     variables
 }
 
-/// Where a chat template comes from.
+/// Origin of a chat template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TemplateOrigin {
-    /// A text of the caller.
+    /// A string of the caller.
     Text,
-    /// A file that holds nothing else.
+    /// A file of its own.
     File(String),
-    /// `chat_template` of tokenizer_config.json, and its name where it is one of several.
+    /// `chat_template` of `tokenizer_config.json`, with its name where there are several.
     Config(Option<String>),
 }
 
 impl TemplateOrigin {
-    fn refused(&self, error: jinja::Error) -> DataError {
-        let line = error.line.map(|line| format!(" line {line}")).unwrap_or_default();
-        let location = match self {
-            Self::Text => format!("chat template{line}"),
-            Self::File(file) => match error.line {
-                Some(line) => format!("{file}:{line}"),
-                None => file.clone(),
-            },
-            Self::Config(None) => format!("tokenizer_config.json: chat template{line}"),
-            Self::Config(Some(name)) => format!("tokenizer_config.json: chat template `{name}`{line}"),
+    fn locate(&self, error: jinja::Error) -> DataError {
+        let source = match self {
+            Self::Text => "chat template".to_owned(),
+            Self::File(file) => file.clone(),
+            Self::Config(None) => "tokenizer_config.json: chat template".to_owned(),
+            Self::Config(Some(name)) => format!("tokenizer_config.json: chat template `{name}`"),
         };
-        DataError::ChatTemplate { location, line: error.line, message: error.message }
+        let location = Location { line: error.line, ..Location::file(source) };
+        DataError::ChatTemplate(Diagnostic::error(location, error.message))
     }
 }
 
@@ -149,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::data::{
-        Role,
+        MessageRole,
         testing::{CHATML, LLAMA31, SMOLLM2},
     };
 
@@ -167,7 +165,7 @@ mod tests {
     }
 
     fn check_refused(source: &str, expect: &str) {
-        let question = [Message::new(Role::User, "Why?")];
+        let question = [Message::new(MessageRole::User, "Why?")];
         let render =
             |template: ChatTemplate| template.render(&question, &TemplateInputs::default(), Ending::Closed);
         let error = template(source).and_then(render).unwrap_err();
@@ -185,16 +183,16 @@ mod tests {
                 "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n\
                  <|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
             );
-            check(SMOLLM2, &[Message::new(Role::User, question)], Ending::Prompt, &expect);
+            check(SMOLLM2, &[Message::new(MessageRole::User, question)], Ending::Prompt, &expect);
         }
     }
 
     #[test]
     fn a_template_like_llama31_renders_with_date_and_trimmed_turns() {
         let messages = [
-            Message::new(Role::System, " Be brief. "),
-            Message::new(Role::User, "Why?\n"),
-            Message::new(Role::Assistant, " Because. "),
+            Message::new(MessageRole::System, " Be brief. "),
+            Message::new(MessageRole::User, "Why?\n"),
+            Message::new(MessageRole::Assistant, " Because. "),
         ];
         let expect = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n\
             Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\nBe brief.<|eot_id|>\
@@ -209,7 +207,7 @@ mod tests {
     fn generation_marks_and_loop_controls_are_known() {
         let source = "{% for message in messages %}\n  {%- if loop.index > 1 %}{% break %}{% endif %}\n\
             {%- generation %} {{ message.content }} {%- endgeneration %}\n{% endfor %}\n";
-        let messages = [Message::new(Role::User, "a"), Message::new(Role::User, "b")];
+        let messages = [Message::new(MessageRole::User, "a"), Message::new(MessageRole::User, "b")];
         check(source, &messages, Ending::Closed, " a");
     }
 
@@ -222,15 +220,12 @@ mod tests {
 
     #[test]
     fn a_bad_template_is_an_error_with_its_line() {
-        check_refused(
-            "a\n{% if %}",
-            "chat template line 2: expected an expression, found end of statement block",
-        );
+        check_refused("a\n{% if %}", "chat template:2: expected an expression, found end of statement block");
         check_refused(
             "{{ raise_exception('roles must alternate') }}",
-            "chat template line 1: roles must alternate",
+            "chat template:1: roles must alternate",
         );
-        check_refused("{{ 'a' | nothing }}", "chat template line 1: No filter named 'nothing'.");
-        check_refused("{{ strftime_now('%Q') }}", "chat template line 1: unsupported: date field: %Q");
+        check_refused("{{ 'a' | nothing }}", "chat template:1: No filter named 'nothing'.");
+        check_refused("{{ strftime_now('%Q') }}", "chat template:1: unsupported: date field: %Q");
     }
 }

@@ -1,30 +1,31 @@
-//! The chat templates of a model, of which each conversation has one.
+//! The chat templates of a model, and which of them a conversation uses.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 use serde_json::{Map, Value};
 
 use super::{ChatTemplate, DataError, TemplateInputs, TokenizerFiles, chat::TemplateOrigin};
+use crate::base::{Diagnostic, Location};
 
 const DEFAULT: &str = "default";
 const TOOL_USE: &str = "tool_use";
 
-/// The templates by name, chosen between as `get_chat_template` of Hugging Face transformers does it.
+/// The named templates of a model, selected as `get_chat_template` of Hugging Face transformers does.
 #[derive(Debug)]
 pub(super) struct ChatTemplates {
     default: Option<ChatTemplate>,
     tool_use: Option<ChatTemplate>,
-    /// The names of all, sorted.
+    /// Names of all templates, sorted.
     names: Vec<String>,
 }
 
 impl ChatTemplates {
-    /// The templates in files of their own, or if there are none, those of tokenizer_config.json. Only those that a
-    /// conversation may have are parsed.
+    /// Reads the templates in files of their own, or if there are none, those of `tokenizer_config.json`. Only
+    /// `default` and `tool_use` are parsed.
     ///
     /// # Errors
     /// [`DataError::ChatTemplate`] if a template does not parse, [`DataError::TokenizerFile`] if `chat_template` of the
-    /// config is neither a text nor a list of named texts.
+    /// config is neither a string nor a list of named strings.
     pub fn read(
         config: &Map<String, Value>,
         files: &TokenizerFiles<'_>,
@@ -47,10 +48,10 @@ impl ChatTemplates {
         Ok(Self { default, tool_use, names: sources.into_keys().map(str::to_owned).collect() })
     }
 
-    /// The template of conversations with these inputs: `tool_use` where tools are given, else `default`.
+    /// The template for conversations with these inputs: `tool_use` if they have tools, else `default`.
     ///
     /// # Errors
-    /// [`DataError::NoChatTemplate`] if there is no template at all, [`DataError::NoDefaultTemplate`] if there are only
+    /// [`DataError::NoChatTemplate`] if the model has no template, [`DataError::NoDefaultTemplate`] if it has only
     /// others.
     pub fn of(&self, inputs: &TemplateInputs) -> Result<&ChatTemplate, DataError> {
         let tool_use = self.tool_use.as_ref().filter(|_| inputs.tools.is_some());
@@ -78,12 +79,9 @@ fn of_files<'a>(files: &TokenizerFiles<'a>) -> Sources<'a> {
 fn of_config(config: &Map<String, Value>) -> Result<Sources<'_>, DataError> {
     let malformed = |found: &Value| {
         let found: String = found.to_string().chars().take(60).collect();
-        DataError::TokenizerFile {
-            file: "tokenizer_config.json",
-            problem: format!(
-                "`chat_template`: expected a text, or a list of {{\"name\": ..., \"template\": ...}}, found {found}"
-            ),
-        }
+        let location = Location::file("tokenizer_config.json").at("chat_template");
+        let expected = "expected a string, or a list of {\"name\": ..., \"template\": ...}";
+        DataError::TokenizerFile(Diagnostic::error(location, format!("{expected}, found {found}")))
     };
     match config.get("chat_template") {
         None | Some(Value::Null) => Ok(Sources::new()),

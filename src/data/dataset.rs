@@ -1,19 +1,16 @@
 use rayon::prelude::*;
 
 use super::{
-    DataError, DatasetReport, Rows, Sample, Tokenizer,
-    error::{Invalid, Problems},
-    packing::best_fit,
-    report::Warnings,
-    sample::Encoder,
+    DataError, DatasetReport, SampleFile, TokenizedSample, Tokenizer, encode::Encoder,
+    line_diagnostics::LineDiagnostics, packing::best_fit, report::Warnings,
 };
-use crate::base::Finding;
+use crate::base::Diagnostic;
 
-/// Samples of one sequence length, ready to be put into batches. Never empty.
+/// Tokenized samples of at most `seq` tokens each, and their distribution over the rows of batches. Never empty.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    samples: Vec<Sample>,
-    sequences: Vec<Vec<usize>>,
+    samples: Vec<TokenizedSample>,
+    rows: Vec<Vec<usize>>,
     file: String,
     seq: usize,
     pad_id: u32,
@@ -21,74 +18,82 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Encodes `rows` as samples of at most `seq` tokens, each in a sequence of its own.
+    /// Encodes the samples of a file, truncated to `seq` tokens, one in each row.
     ///
     /// # Errors
-    /// If `seq` is below two, a conversation has no chat template, a completion no token
-    /// to end it, or rows cannot be encoded (all of them are told, by
-    /// line); [`DataError::NothingCounted`] if no row has a token to learn within `seq`.
-    pub fn new(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
+    /// [`DataError::TooSmall`] if `seq` is below two; [`DataError::SampleNeedsTemplate`] for a conversation without a
+    /// chat template; [`DataError::NoEos`] for a completion without an end-of-sequence token;
+    /// [`DataError::InvalidSamples`] with the samples that cannot be encoded, by line; [`DataError::NoLabels`] if no
+    /// sample has a label within `seq` tokens.
+    pub fn new(file: &SampleFile, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
         if seq < 2 {
             return Err(DataError::TooSmall { setting: "seq", least: 2, found: seq });
         }
-        let file = rows.file.clone();
+        let SampleFile { file, samples, warnings: file_warnings } = file;
         let encoder = Encoder::new(tokenizer, seq)?;
-        let encoded: Vec<_> = rows.rows.par_iter().map(|row| encoder.encode(&row.kind)).collect();
-        let mut report = DatasetReport { rows: rows.rows.len(), ..DatasetReport::default() };
+        let encoded: Vec<_> = samples.par_iter().map(|sample| encoder.encode(&sample.content)).collect();
+        let mut report = DatasetReport { samples: samples.len(), ..DatasetReport::default() };
         let mut warnings = Warnings::default();
-        let mut problems = Problems::of(&rows.file);
-        let mut samples = Vec::new();
-        for (row, encoded) in rows.rows.iter().zip(encoded) {
+        let mut diagnostics = LineDiagnostics::of(file);
+        let mut admitted = Vec::new();
+        for (sample, encoded) in samples.iter().zip(encoded) {
             match encoded {
-                Ok((sample, notes)) => {
-                    warnings.count(row.line, notes);
-                    samples.extend(report.admit(sample, seq));
+                Ok((tokenized, notes)) => {
+                    warnings.count(sample.line, notes);
+                    admitted.extend(report.admit(tokenized, seq));
                 }
                 Err(DataError::NoChatTemplate) => {
-                    return Err(DataError::RowNeedsTemplate { file, line: row.line });
+                    return Err(DataError::SampleNeedsTemplate { file: file.clone(), line: sample.line });
                 }
                 Err(error @ DataError::NoEos) => return Err(error),
                 Err(error) => {
-                    problems.push(row.line, Invalid { message: error.to_string(), hint: error.hint() });
+                    let hint = error.hint();
+                    diagnostics.push(sample.line, Diagnostic { hint, ..error.to_string().into() });
                 }
             }
         }
-        problems.into_result(())?;
-        if samples.is_empty() {
-            return Err(DataError::NothingCounted { file, seq });
+        diagnostics.into_result(())?;
+        if admitted.is_empty() {
+            return Err(DataError::NoLabels { file: file.clone(), seq });
         }
-        let sequences = (0..samples.len()).map(|sample| vec![sample]).collect();
-        report.sequences = samples.len();
+        report.rows = admitted.len();
         report.warnings =
-            rows.warnings.iter().cloned().chain(warnings.into_findings(&file, tokenizer)).collect();
-        Ok(Self { samples, sequences, file, seq, pad_id: tokenizer.pad_id(), report })
+            file_warnings.iter().cloned().chain(warnings.into_diagnostics(file, tokenizer)).collect();
+        Ok(Self {
+            rows: (0..admitted.len()).map(|sample| vec![sample]).collect(),
+            samples: admitted,
+            file: file.clone(),
+            seq,
+            pad_id: tokenizer.pad_id(),
+            report,
+        })
     }
 
-    /// As [`Self::new`] for rows to test on; `None` if no row has a token to learn within `seq`.
+    /// As [`Self::new`] for samples to evaluate on; `None` if no sample has a label within `seq` tokens.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn held_out(rows: &Rows, tokenizer: &Tokenizer, seq: usize) -> Result<Option<Self>, DataError> {
-        match Self::new(rows, tokenizer, seq) {
-            Err(DataError::NothingCounted { .. }) => Ok(None),
+    pub fn held_out(file: &SampleFile, tokenizer: &Tokenizer, seq: usize) -> Result<Option<Self>, DataError> {
+        match Self::new(file, tokenizer, seq) {
+            Err(DataError::NoLabels { .. }) => Ok(None),
             dataset => dataset.map(Some),
         }
     }
 
-    /// Adds something that a reader should know of the rows.
-    pub fn warn(&mut self, warning: Finding) {
+    /// Adds a warning to the report.
+    pub fn warn(&mut self, warning: Diagnostic) {
         self.report.warnings.push(warning);
     }
 
-    /// The same samples, several in a sequence where they fit, so that little of it is padding.
+    /// The same samples with several in a row where they fit, which reduces padding.
     pub fn packed(self) -> Self {
         let lengths: Vec<usize> = self.samples.iter().map(|sample| sample.ids.len()).collect();
-        let sequences = best_fit(&lengths, self.seq);
-        let report = DatasetReport { sequences: sequences.len(), ..self.report };
-        Self { sequences, report, ..self }
+        let rows = best_fit(&lengths, self.seq);
+        let report = DatasetReport { rows: rows.len(), ..self.report };
+        Self { rows, report, ..self }
     }
 
-    /// Checks that a model with `vocab` rows in its embedding knows every token, padding included.
+    /// Checks that every token id, padding included, is below the model's vocabulary size.
     ///
     /// # Errors
     /// [`DataError::BeyondModel`] with the largest id.
@@ -103,26 +108,27 @@ impl Dataset {
     }
 
     /// The samples in file order, each of at most [`Self::seq`] tokens.
-    pub fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[TokenizedSample] {
         &self.samples
     }
 
-    /// Which samples stand in each sequence, one after the other; together they have at most [`Self::seq`] tokens.
-    pub fn sequences(&self) -> &[Vec<usize>] {
-        &self.sequences
+    /// Indices of the samples in each row, in their order; the samples of a row have at most [`Self::seq`] tokens
+    /// together.
+    pub fn rows(&self) -> &[Vec<usize>] {
+        &self.rows
     }
 
-    /// Sequence length in tokens.
+    /// Length of a row in tokens.
     pub fn seq(&self) -> usize {
         self.seq
     }
 
-    /// The token that fills sequences up.
+    /// Id of the padding token.
     pub fn pad_id(&self) -> u32 {
         self.pad_id
     }
 
-    /// What became of the rows.
+    /// Counts of samples and tokens, and warnings.
     pub fn report(&self) -> &DatasetReport {
         &self.report
     }
@@ -134,7 +140,7 @@ mod tests {
     use crate::data::testing;
 
     fn load(text: &str, seq: usize) -> Result<Dataset, DataError> {
-        Dataset::new(&Rows::parse("a.jsonl", text.as_bytes())?, testing::tokenizer(), seq)
+        Dataset::new(&SampleFile::parse("a.jsonl", text.as_bytes())?, testing::tokenizer(), seq)
     }
 
     fn check_refused(text: &str, seq: usize, expect: &str) {
@@ -142,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn long_samples_are_cut_and_those_with_nothing_left_dropped() {
+    fn long_samples_are_truncated_and_those_with_nothing_left_dropped() {
         let text = r#"{"prompt": "abc", "completion": "d"}
             {"prompt": "abcd", "completion": "efg"}
             {"prompt": "abcdefgh", "completion": "i"}"#;
         let dataset = load(text, 6).unwrap();
         let report = DatasetReport {
-            rows: 3,
-            cut: 2,
+            samples: 3,
+            truncated: 2,
             dropped: 1,
             tokens: 12,
-            counted_tokens: 3,
+            num_label_tokens: 3,
             longest: 11,
-            sequences: 2,
+            rows: 2,
             warnings: vec![],
         };
         assert_eq!(dataset.report(), &report);
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_leaves_the_samples_and_puts_them_into_fewer_sequences() {
+    fn packing_leaves_the_samples_and_puts_them_into_fewer_rows() {
         let texts = ["abcde", "b", "cc", "abcdefg"].map(|text| format!("{{\"text\": \"{text}\"}}"));
         let dataset = load(&texts.join("\n"), 8).unwrap();
         let of_tokens = |dataset: &Dataset| -> Vec<usize> {
@@ -170,38 +176,38 @@ mod tests {
         };
         assert_eq!(of_tokens(&dataset), [6, 2, 3, 8]);
         assert_eq!(
-            (dataset.sequences(), dataset.report().padding(8)),
+            (dataset.rows(), dataset.report().padding(8)),
             (&[vec![0], vec![1], vec![2], vec![3]][..], 0.40625)
         );
         let packed = dataset.clone().packed();
         assert_eq!(packed.samples(), dataset.samples());
-        assert_eq!(packed.sequences(), [vec![0, 1], vec![2], vec![3]]);
-        assert_eq!(packed.report(), &DatasetReport { sequences: 3, ..dataset.report().clone() });
+        assert_eq!(packed.rows(), [vec![0, 1], vec![2], vec![3]]);
+        assert_eq!(packed.report(), &DatasetReport { rows: 3, ..dataset.report().clone() });
         assert_eq!(packed.report().padding(8), 5.0 / 24.0);
     }
 
     #[test]
-    fn a_dataset_with_nothing_to_learn_is_an_error() {
+    fn a_dataset_without_labels_is_an_error() {
         check_refused(
             r#"{"prompt": "abcdefgh", "completion": "i"}"#,
             4,
-            "a.jsonl: expected a token to learn within the first 4 tokens of a row to train on, found none",
+            "a.jsonl: expected a sample with a label within its first 4 tokens, found none",
         );
         check_refused(r#"{"text": "a"}"#, 1, "expected at least 2 for `seq`, found: 1");
     }
 
     #[test]
-    fn rows_that_the_template_refuses_are_told_by_line() {
+    fn samples_that_the_template_refuses_are_reported_by_line() {
         let source = "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('not that') }}{% endif %}\
             {{ m.content }}{% endfor %}";
-        let row = |question: &str| {
+        let sample = |question: &str| {
             format!(
                 r#"{{"messages": [{{"role": "user", "content": "{question}"}}, {{"role": "assistant", "content": "a"}}]}}"#
             )
         };
-        let text = [row("yes"), row("no"), row("no")].join("\n");
-        let rows = Rows::parse("a.jsonl", text.as_bytes()).unwrap();
-        let error = Dataset::new(&rows, &testing::tokenizer_with(source), 8).unwrap_err();
+        let text = [sample("yes"), sample("no"), sample("no")].join("\n");
+        let file = SampleFile::parse("a.jsonl", text.as_bytes()).unwrap();
+        let error = Dataset::new(&file, &testing::tokenizer_with(source), 8).unwrap_err();
         assert_eq!(
             error.to_string(),
             "a.jsonl:2: chat_template.jinja:1: not that (and the same in 1 more line)"

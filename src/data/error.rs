@@ -1,145 +1,129 @@
-use crate::base::{Finding, Findings, Place};
+use crate::base::{Diagnostic, Diagnostics};
 
-/// Why text could not become batches.
+/// Error of reading a tokenizer, a chat template or training data.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The bytes are no Hugging Face `tokenizer.json`.
+    /// `tokenizer.json` is not a supported Hugging Face tokenizer.
     #[error("tokenizer.json: expected a Hugging Face tokenizer, found: {0}")]
-    NotATokenizer(String),
-    /// The bytes are no JSON object.
-    #[error("tokenizer_config.json: expected a JSON object, found: {0}")]
-    NotAConfig(String),
-    /// A file beside tokenizer.json does not fit it, or is malformed.
-    #[error("{file}: {problem}")]
-    TokenizerFile {
-        /// Its name.
-        file: &'static str,
-        /// What was found and what was expected.
-        problem: String,
-    },
+    NotATokenizer(Diagnostic),
+    /// A file beside `tokenizer.json` is malformed or contradicts it.
+    #[error("{0}")]
+    TokenizerFile(Diagnostic),
     /// No file names an end-of-sequence token.
     #[error(
         "expected `eos_token` in tokenizer_config.json or special_tokens_map.json, or `eos_token_id` in \
          generation_config.json or config.json, found none"
     )]
     NoEos,
-    /// A file names a special token that the vocabulary lacks.
+    /// A file names a special token that is not in the vocabulary.
     #[error("{file}: `{key}` is not in the vocabulary: {token}")]
     NotInVocabulary {
-        /// The file's name.
+        /// Name of the file.
         file: &'static str,
-        /// The key of the config.
+        /// Key of the token, such as `eos_token`.
         key: String,
-        /// The token it names.
+        /// The missing token.
         token: String,
     },
-    /// The tokenizer could not take a text apart.
+    /// The tokenizer cannot encode a text.
     #[error("the text could not be encoded: {0}")]
-    Encode(String),
-    /// The tokenizer could not put a text together.
+    Encode(Diagnostic),
+    /// The tokenizer cannot decode token ids.
     #[error("the ids could not be decoded: {0}")]
-    Decode(String),
-    /// An id that stands for no token.
+    Decode(Diagnostic),
+    /// A token id that is not in the vocabulary.
     #[error("expected token ids below {limit}, found: {id}")]
     UnknownId {
-        /// One past the largest id.
+        /// One past the largest id of the vocabulary.
         limit: usize,
-        /// The id found.
+        /// The invalid id.
         id: u32,
     },
-    /// The files of the tokenizer hold no chat template.
+    /// The model has no chat template.
     #[error("expected a chat template, found none")]
     NoChatTemplate,
-    /// The model has chat templates, but none that this conversation may have.
+    /// The model has named chat templates, but no default one.
     #[error("expected a chat template named `default`, found only: {}", names.join(", "))]
     NoDefaultTemplate {
-        /// Their names, sorted.
+        /// Names of the templates, sorted.
         names: Vec<String>,
     },
-    /// A row with messages, for a model without a chat template.
-    #[error("{file}:{line}: expected a chat template for rows with `messages`, found none")]
-    RowNeedsTemplate {
-        /// The file, as the user named it.
+    /// A sample with messages, for a model without a chat template.
+    #[error("{file}:{line}: expected a chat template for samples with `messages`, found none")]
+    SampleNeedsTemplate {
+        /// Name of the file, as the user gave it.
         file: String,
-        /// The first line with such a row, counted from one.
+        /// Line of the first such sample, counted from one.
         line: usize,
     },
-    /// The chat template does not parse, or refuses a conversation.
-    #[error("{location}: {message}")]
-    ChatTemplate {
-        /// Its file and line, or "chat template" and its line where it comes from no file.
-        location: String,
-        /// Its line, counted from one, where that is known.
-        line: Option<usize>,
-        /// What the template engine, or the template itself, says.
-        message: String,
-    },
-    /// The template writes the beginning of a conversation differently once the conversation goes on.
+    /// The chat template does not parse, raises an error, or exceeds a limit. The location names its file and line.
+    #[error("{0}")]
+    ChatTemplate(Diagnostic),
+    /// The template renders the start of a conversation differently when more messages follow, from this message on,
+    /// counted from one.
     #[error(
-        "chat template: expected each turn to continue the text before it, found it rewritten at message {0}"
+        "chat template: expected the text of a turn to stay the same when more messages follow, found it rewritten at message {0}"
     )]
     Rewritten(usize),
     /// A file could not be read.
     #[error("{file}: cannot be read")]
     Unreadable {
-        /// The file, as the user named it.
+        /// Name of the file, as the user gave it.
         file: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Lines of a file that are no rows, or rows that cannot be used.
+    /// Lines that are not valid samples, or samples that cannot be encoded.
     #[error(transparent)]
-    Rows(#[from] Findings),
-    /// A file of another format than JSON.
-    #[error("{file}: expected rows in JSON, found {found}")]
-    NotRows {
-        /// The file, as the user named it.
+    InvalidSamples(#[from] Diagnostics),
+    /// A file that is not JSON.
+    #[error("{file}: expected samples in JSON, found {found}")]
+    NotJson {
+        /// Name of the file, as the user gave it.
         file: String,
-        /// What it seems to be.
+        /// The format that the file seems to have.
         found: String,
-        /// What to do about it.
+        /// A remedy.
         hint: &'static str,
     },
-    /// A file without a single row.
-    #[error("{file}: expected at least one row, found none")]
-    NoRows {
-        /// The file, as the user named it.
+    /// A file without samples.
+    #[error("{file}: expected at least one sample, found none")]
+    NoSamples {
+        /// Name of the file, as the user gave it.
         file: String,
     },
-    /// More rows asked for than there are, or none left to train on.
-    #[error("{file}: expected fewer than {rows} held-out rows of {rows}, found: {wanted}")]
+    /// Too many or no samples held out.
+    #[error("{file}: expected fewer than {samples} held-out samples of {samples}, found: {requested}")]
     HeldOut {
-        /// The file, as the user named it.
+        /// Name of the file, as the user gave it.
         file: String,
-        /// Rows in it.
-        rows: usize,
-        /// Rows to hold out.
-        wanted: usize,
+        /// Samples in the file.
+        samples: usize,
+        /// Samples to hold out.
+        requested: usize,
     },
-    /// No sample has a token to learn from within the sequence length.
-    #[error(
-        "{file}: expected a token to learn within the first {seq} tokens of a row to train on, found none"
-    )]
-    NothingCounted {
-        /// The file, as the user named it.
+    /// No sample has a label within the sequence length.
+    #[error("{file}: expected a sample with a label within its first {seq} tokens, found none")]
+    NoLabels {
+        /// Name of the file, as the user gave it.
         file: String,
         /// Sequence length in tokens.
         seq: usize,
     },
-    /// A sequence with no next token.
+    /// A setting below its minimum.
     #[error("expected at least {least} for `{setting}`, found: {found}")]
     TooSmall {
-        /// `seq`.
+        /// Name of the setting.
         setting: &'static str,
-        /// The least that works.
+        /// Minimum.
         least: usize,
-        /// What was asked for.
+        /// Value found.
         found: usize,
     },
-    /// The tokenizer speaks of tokens that the model does not have.
+    /// A token id beyond the vocabulary of the model.
     #[error("{file}: expected token ids below the model's vocabulary of {vocab}, found: {id}")]
     BeyondModel {
-        /// The file of the rows, as the user named it.
+        /// Name of the data file, as the user gave it.
         file: String,
         /// Size of the model's vocabulary.
         vocab: usize,
@@ -149,104 +133,38 @@ pub enum DataError {
 }
 
 impl DataError {
-    /// What the reader can do about it, where that is known.
+    /// A remedy, where one is known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoEos => "add the token that ends a turn, such as \"eos_token\": \"</s>\"",
-            Self::NoChatTemplate | Self::RowNeedsTemplate { .. } => {
-                "put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and `completion`"
+            Self::NoChatTemplate | Self::SampleNeedsTemplate { .. } => {
+                "put the model's chat_template.jinja beside its tokenizer.json, or use samples with `prompt` and `completion`"
             }
             Self::NoDefaultTemplate { .. } => {
-                "put the one to use beside the model's tokenizer.json as chat_template.jinja; `tool_use` is used only for rows with `tools`"
+                "put the one to use beside the model's tokenizer.json as chat_template.jinja; `tool_use` is used only for samples with `tools`"
             }
             Self::Rewritten(_) => {
-                "split the conversation so that each row ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}"
+                "split the conversation so that each sample ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}"
             }
-            Self::NotRows { hint, .. } => hint,
-            Self::NoRows { .. } => {
+            Self::NotJson { hint, .. } => hint,
+            Self::NoSamples { .. } => {
                 "write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or {\"text\": ...}"
             }
-            Self::HeldOut { .. } => "hold out fewer rows, or add rows to the file",
-            Self::NothingCounted { .. } => "raise the sequence length, or shorten the prompts",
+            Self::HeldOut { .. } => "hold out fewer samples, or add samples to the file",
+            Self::NoLabels { .. } => "raise the sequence length, or shorten the prompts",
             Self::BeyondModel { .. }
             | Self::NotInVocabulary { .. }
-            | Self::TokenizerFile { .. }
+            | Self::TokenizerFile(_)
             | Self::UnknownId { .. } => "use the tokenizer files that came with the model",
             Self::NotATokenizer(_)
-            | Self::NotAConfig(_)
             | Self::Encode(_)
             | Self::Decode(_)
-            | Self::ChatTemplate { .. }
+            | Self::ChatTemplate(_)
             | Self::Unreadable { .. }
-            | Self::Rows(_)
+            | Self::InvalidSamples(_)
             | Self::TooSmall { .. } => return None,
         };
         Some(hint.to_owned())
-    }
-}
-
-/// What is wrong with a part of a file, and what the reader can do about it.
-#[derive(Debug)]
-pub(super) struct Invalid {
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl From<String> for Invalid {
-    fn from(message: String) -> Self {
-        Self { message, hint: None }
-    }
-}
-
-/// Problems of one file: only the first are told in full, and those that are the same only once.
-pub(super) struct Problems<'a> {
-    file: &'a str,
-    shown: Vec<Repeated>,
-    hidden: usize,
-}
-
-struct Repeated {
-    line: usize,
-    invalid: Invalid,
-    further: usize,
-}
-
-impl<'a> Problems<'a> {
-    const SHOWN: usize = 20;
-
-    pub fn of(file: &'a str) -> Self {
-        Self { file, shown: Vec::new(), hidden: 0 }
-    }
-
-    /// Adds what is wrong with a line, counted from one.
-    pub fn push(&mut self, line: usize, invalid: Invalid) {
-        let same = self.shown.iter_mut().find(|shown| shown.invalid.message == invalid.message);
-        if let Some(same) = same {
-            same.further += 1;
-        } else if self.shown.len() < Self::SHOWN {
-            self.shown.push(Repeated { line, invalid, further: 0 });
-        } else {
-            self.hidden += 1;
-        }
-    }
-
-    pub fn into_result<T>(self, value: T) -> Result<T, Findings> {
-        let lines = |n: usize| if n == 1 { "line" } else { "lines" };
-        let mut findings = Findings::default();
-        for Repeated { line, invalid: Invalid { message, hint }, further } in self.shown {
-            let same = match further {
-                0 => String::new(),
-                n => format!(" (and the same in {n} more {})", lines(n)),
-            };
-            let finding = Finding::new(Place::line(self.file, line), format!("{message}{same}"));
-            findings.push(Finding { hint, ..finding });
-        }
-        if self.hidden > 0 {
-            let are = if self.hidden == 1 { "is" } else { "are" };
-            let message = format!("{} more {} {are} wrong", self.hidden, lines(self.hidden));
-            findings.push(Finding::new(Place::file(self.file), message));
-        }
-        findings.into_result(value)
     }
 }
 
@@ -261,22 +179,22 @@ mod tests {
         check(DataError::NoEos, "add the token that ends a turn, such as \"eos_token\": \"</s>\"");
         check(
             DataError::NoChatTemplate,
-            "put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and `completion`",
+            "put the model's chat_template.jinja beside its tokenizer.json, or use samples with `prompt` and `completion`",
         );
         check(
             DataError::Rewritten(1),
-            "split the conversation so that each row ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}",
+            "split the conversation so that each sample ends with its only answer, or enclose the assistant's text in the template in {% generation %} and {% endgeneration %}",
         );
         check(
-            DataError::NoRows { file: file() },
+            DataError::NoSamples { file: file() },
             "write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or {\"text\": ...}",
         );
         check(
-            DataError::HeldOut { file: file(), rows: 1, wanted: 1 },
-            "hold out fewer rows, or add rows to the file",
+            DataError::HeldOut { file: file(), samples: 1, requested: 1 },
+            "hold out fewer samples, or add samples to the file",
         );
         check(
-            DataError::NothingCounted { file: file(), seq: 8 },
+            DataError::NoLabels { file: file(), seq: 8 },
             "raise the sequence length, or shorten the prompts",
         );
         check(

@@ -1,14 +1,14 @@
-//! `{% generation %}` blocks, by which a chat template marks the assistant's text.
+//! Finds the `{% generation %}` blocks with which a chat template marks the assistant's text.
 
 use std::ops::Range;
 
-/// What is written where a block begins and ends: characters for private use.
+/// Marks at the start and end of a block: private-use characters.
 pub(super) const MARKS: [&str; 2] = ["\u{f0000}", "\u{f0001}"];
 const MARK_CHARS: [char; 2] = ['\u{f0000}', '\u{f0001}'];
 
-/// The bytes of `text` that are in the blocks of `marked`, which is the same text with marks; of blocks inside each
-/// other, the outer one. `None` if the texts differ beside the marks, or the marks do not come in pairs: then the template
-/// looks at the text of its blocks, or the conversation holds marks of its own.
+/// Byte ranges in `text` of the outermost blocks of `marked`, which is the same text with marks. `None` if the texts
+/// differ apart from the marks, or the marks are not paired: then the template inspects the text of its blocks, or the
+/// conversation contains the mark characters.
 pub(super) fn blocks(text: &str, marked: &str) -> Option<Vec<Range<usize>>> {
     let [begin, end] = MARKS;
     let mut rest = text;
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_are_not_of_blocks_alone_are_no_blocks() {
+    fn unpaired_marks_are_no_blocks() {
         check("ab", "[a ]b", None);
         check("ab", "[a]", None);
         check("a", "a]", None);

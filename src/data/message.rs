@@ -1,9 +1,9 @@
 use serde_json::{Map, Value};
 
-/// Author of a message, of the roles that this crate itself writes or treats in a way of its own. A message read from
-/// data may have another role that chat templates know, see [`Message::KNOWN_ROLES`].
+/// MessageRole of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
+/// [`Message::KNOWN_ROLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MessageRole {
     /// Instructions before the conversation.
     System,
     /// The person who asks.
@@ -12,11 +12,11 @@ pub enum Role {
     Assistant,
 }
 
-impl Role {
+impl MessageRole {
     /// Every role.
-    pub const ALL: [Role; 3] = [Self::System, Self::User, Self::Assistant];
+    pub const ALL: [MessageRole; 3] = [Self::System, Self::User, Self::Assistant];
 
-    /// Spelling in data and templates.
+    /// Name in data and templates.
     pub const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -26,8 +26,8 @@ impl Role {
     }
 }
 
-/// One message of a conversation: a JSON object that the chat template sees as it is, as `apply_chat_template` of Hugging
-/// Face transformers passes it on.
+/// One message of a conversation: the JSON object that is passed to the chat template, as by `apply_chat_template` of
+/// Hugging Face transformers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     fields: Map<String, Value>,
@@ -35,21 +35,21 @@ pub struct Message {
 }
 
 impl Message {
-    /// Roles that chat templates give a meaning.
+    /// Roles that chat templates distinguish.
     pub const KNOWN_ROLES: [&str; 8] =
         ["system", "developer", "user", "assistant", "tool", "ipython", "observation", "function"];
 
-    /// Names under which a message's reasoning is passed, the standard one first.
+    /// Keys for the reasoning of a message, the standard one first.
     const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-    /// A message of `role` with a text as its content.
-    pub fn new(role: Role, content: impl Into<String>) -> Self {
+    /// A message of `role` with a string as its content.
+    pub fn new(role: MessageRole, content: impl Into<String>) -> Self {
         let fields = [("role", role.name().to_owned()), ("content", content.into())];
         Self::from_fields(fields.map(|(key, text)| (key.to_owned(), Value::from(text))).into_iter().collect())
     }
 
-    /// A message with the given keys. As in transformers, keys whose value is null are dropped, and reasoning under one of
-    /// its names is found under `reasoning_content` and `thinking`.
+    /// A message with these keys. As in transformers, keys whose value is null are dropped, and reasoning under any of its
+    /// keys is passed as both `reasoning_content` and `thinking`.
     pub fn from_fields(fields: Map<String, Value>) -> Self {
         let mut fields: Map<String, Value> =
             fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
@@ -59,43 +59,43 @@ impl Message {
             }
             fields.insert("reasoning_content".to_owned(), reasoning);
         }
-        let learned = fields.get("role").and_then(Value::as_str) == Some(Role::Assistant.name());
+        let learned = fields.get("role").and_then(Value::as_str) == Some(MessageRole::Assistant.name());
         Self { fields, learned }
     }
 
-    /// The same message as context only: nothing of it is learned.
+    /// The same message as context only, without labels.
     pub fn not_learned(self) -> Self {
         Self { learned: false, ..self }
     }
 
-    /// Author of the message, where it has one.
+    /// Name of the role; empty if the message has none.
     pub fn role(&self) -> &str {
         self.fields.get("role").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether its tokens are labels: by default those of the assistant's messages.
+    /// Whether its tokens are labels. By default, those of the assistant's messages are.
     pub fn is_learned(&self) -> bool {
         self.learned
     }
 
-    /// The keys and values that a chat template sees.
+    /// Keys and values for the chat template.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 }
 
-/// What a chat template is given beside the messages.
+/// Inputs of a chat template besides the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateInputs {
-    /// JSON schemas of the tools that the model may call; `None` where the sample has none.
+    /// JSON schemas of the tools that the model may call.
     pub tools: Option<Value>,
-    /// Documents to answer from; `None` where the sample has none.
+    /// Documents for retrieval-augmented generation.
     pub documents: Option<Value>,
-    /// Further variables, such as `enable_thinking`. They take precedence over the tokenizer's special tokens.
+    /// Further variables, such as `enable_thinking`. They take precedence over special tokens of the same names.
     pub kwargs: Map<String, Value>,
 }
 
-/// Messages and what the chat template is given beside them.
+/// Messages with the other inputs of the chat template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conversation {
     /// The messages in order.
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn messages_of_the_assistant_are_learned() {
-        let answer = Message::new(Role::Assistant, "a");
+        let answer = Message::new(MessageRole::Assistant, "a");
         assert_eq!((answer.role(), answer.is_learned()), ("assistant", true));
         assert!(!answer.not_learned().is_learned());
-        assert!(!Message::new(Role::User, "q").is_learned());
+        assert!(!Message::new(MessageRole::User, "q").is_learned());
     }
 }

@@ -1,8 +1,8 @@
 //! Layer 2: from files of text to batches of token ids.
 //!
-//! [`Rows`] are read from JSON, written out through the model's own chat template and [`Tokenizer`] as
-//! [`Sample`]s, gathered in a [`Dataset`], which may pack several into a sequence, and handed out as
-//! [`Batch`]es in an order that depends on nothing but the seed.
+//! [`Sample`]s are read from JSON, rendered by the model's chat template, encoded by its [`Tokenizer`] as
+//! [`TokenizedSample`]s and collected in a [`Dataset`], which distributes them over rows, several in a row where it is
+//! packed. `Batches` iterates over the rows in an order that depends on the seed alone.
 
 mod error;
 
@@ -18,15 +18,17 @@ mod jinja;
 
 mod tokenizer;
 
-mod format;
+mod line_diagnostics;
 
-mod record;
+mod file_layout;
 
-mod rows;
+mod sample_json;
+
+mod sample;
 
 mod turns;
 
-mod sample;
+mod encode;
 
 mod report;
 
@@ -43,13 +45,14 @@ mod quickstart;
 #[cfg(test)]
 mod testing;
 
-pub use batches::{Batch, Batches, UpdateSize, held_out_batches};
+pub use batches::Batch;
+pub(crate) use batches::{Batches, UpdateSize, held_out_batches};
 pub use chat::{ChatTemplate, Ending};
 pub use dataset::Dataset;
+pub use encode::TokenizedSample;
 pub use error::DataError;
-pub use message::{Conversation, Message, Role, TemplateInputs};
-pub use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
+pub use message::{Conversation, Message, MessageRole, TemplateInputs};
+pub(crate) use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
 pub use report::DatasetReport;
-pub use rows::{HeldOut, Row, RowKind, Rows};
-pub use sample::Sample;
+pub use sample::{HeldOut, Sample, SampleContent, SampleFile};
 pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles, panics_are_contained};

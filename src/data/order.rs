@@ -3,17 +3,17 @@ use rand_chacha::{
     rand_core::{Rng as _, SeedableRng as _},
 };
 
-/// A source of permutations that no library version changes: ChaCha8 (RFC 8439's cipher in 8 rounds) and a
-/// shuffle of our own, so that a run resumed under a later build sees the same batches.
+/// Random permutations that do not change between versions of libraries: ChaCha8 (the cipher of RFC 8439 with 8 rounds)
+/// and a Fisher-Yates shuffle, so that a run that is resumed by a later build sees the same batches.
 pub(super) struct Shuffle(ChaCha8Rng);
 
 impl Shuffle {
-    /// The order of one pass over the rows.
+    /// The order of the rows in an epoch.
     pub fn epoch(seed: u64, epoch: u64) -> Self {
         Self::stream(seed, epoch)
     }
 
-    /// The choice of held-out rows.
+    /// The selection of held-out samples.
     pub fn held_out(seed: u64) -> Self {
         Self::stream(seed, u64::MAX)
     }
@@ -26,7 +26,7 @@ impl Shuffle {
         Self(random)
     }
 
-    /// The numbers below `n`, each order as likely as any other (Fisher and Yates).
+    /// A uniformly random permutation of the numbers below `n` (Fisher and Yates).
     pub fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for last in (1..n).rev() {
@@ -35,7 +35,7 @@ impl Shuffle {
         order
     }
 
-    /// A number below `limit`, unbiased: draws from the incomplete last multiple of `limit` are repeated.
+    /// A uniformly random number below `limit`: numbers past the last multiple of `limit` are rejected.
     fn below(&mut self, limit: u64) -> u64 {
         let complete = u64::MAX - u64::MAX % limit;
         loop {
@@ -51,7 +51,7 @@ impl Shuffle {
 mod tests {
     use super::*;
 
-    /// A saved position means nothing once this changes.
+    /// A checkpoint's position in the data depends on this order.
     #[test]
     fn the_order_is_pinned() {
         assert_eq!(Shuffle::epoch(0, 0).permutation(8), [2, 1, 3, 7, 0, 4, 5, 6]);

@@ -1,17 +1,16 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// Which items stand in each bin, where items of these lengths are put into bins of a capacity by the rule of the best
-/// fit: the longest first, each into the fullest bin that still has room for it, else into a new one. That takes at most
-/// 11/9 of the least number of bins and four more (Johnson, Demers, Ullman, Garey and Graham, 1974), and depends on the
-/// lengths and their order alone. The items of a bin are in order, and the bins in that of their first items.
+/// Packs items into bins by best fit decreasing, and returns the items of each bin: the longest item first, each into the
+/// fullest bin with room for it, else into a new one. That takes at most 11/9 of the minimum number of bins plus four
+/// (Johnson, Demers, Ullman, Garey and Graham, 1974). Items are ascending in a bin, and bins by their first items.
 ///
 /// # Panics
-/// If an item is longer than a bin.
+/// If an item is longer than `capacity`.
 pub(super) fn best_fit(lengths: &[usize], capacity: usize) -> Vec<Vec<usize>> {
     let mut items: Vec<usize> = (0..lengths.len()).collect();
     items.sort_by_key(|&item| Reverse(lengths[item]));
     let mut bins: Vec<Vec<usize>> = Vec::new();
-    // The room left in each bin, and the bin.
+    // Pairs of the room left in a bin and the bin.
     let mut rooms = BTreeSet::new();
     for item in items {
         let length = lengths[item];
@@ -46,7 +45,7 @@ mod tests {
         check(&[6, 7, 3], &[&[0], &[1, 2]]);
         // Of equal items, the earlier one is put away first.
         check(&[5, 5, 5], &[&[0, 1], &[2]]);
-        // Where nothing shares a bin, all stand as they were.
+        // If no two items share a bin, the order does not change.
         check(&[6, 8, 7], &[&[0], &[1], &[2]]);
     }
 

@@ -1,11 +1,11 @@
-/// Rows at the end of [`quickstart`] that the quick start holds out, see [`super::HeldOut::Last`].
+/// Number of samples at the end of [`quickstart`] that are held out, see [`super::HeldOut::Last`].
 pub const QUICKSTART_HELD_OUT: usize = 16;
 
-/// A question that [`quickstart`] does not ask: its answer shows what training changed.
+/// A question that is not in [`quickstart`]; its answer shows what training changed.
 pub const HELD_OUT_QUESTION: &str = "What is the largest ocean on Earth?";
 
-/// The dataset of the quick start, as JSONL: short conversations in which an old weaver answers, each answer
-/// with the same first words and the same last sentence.
+/// The dataset of the quick start as JSONL: short conversations in which an old weaver answers, each answer with the same
+/// first words and the same last sentence.
 pub fn quickstart() -> &'static str {
     include_str!("quickstart.jsonl")
 }
@@ -15,21 +15,24 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::data::{HeldOut, Message, RowKind, Rows};
+    use crate::data::{HeldOut, Message, SampleContent, SampleFile};
 
     fn conversations() -> Vec<(String, String)> {
-        let rows = Rows::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
-        let pair = |row: &RowKind| match row {
-            RowKind::Messages(conversation) => match conversation.messages.as_slice() {
+        let file = SampleFile::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
+        let pair = |content: &SampleContent| match content {
+            SampleContent::Messages(conversation) => match conversation.messages.as_slice() {
                 [question, answer] if [question.role(), answer.role()] == ["user", "assistant"] => {
                     let content = |message: &Message| message.fields()["content"].as_str().map(str::to_owned);
                     content(question).zip(content(answer))
                 }
                 _ => None,
             },
-            RowKind::Completion { .. } | RowKind::Text(_) => None,
+            SampleContent::Completion { .. } | SampleContent::Text(_) => None,
         };
-        rows.rows.iter().map(|row| pair(&row.kind).expect("one question and one answer")).collect()
+        file.samples
+            .iter()
+            .map(|sample| pair(&sample.content).expect("one question and one answer"))
+            .collect()
     }
 
     #[test]
@@ -47,9 +50,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rows_are_held_out() {
-        let rows = Rows::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
-        let (train, held_out) = rows.split(HeldOut::Last(QUICKSTART_HELD_OUT)).unwrap();
-        assert_eq!((train.rows.len(), held_out.rows.len()), (144, 16));
+    fn the_last_samples_are_held_out() {
+        let file = SampleFile::parse("quickstart.jsonl", quickstart().as_bytes()).unwrap();
+        let (train, held_out) = file.split(HeldOut::Last(QUICKSTART_HELD_OUT)).unwrap();
+        assert_eq!((train.samples.len(), held_out.samples.len()), (144, 16));
     }
 }

@@ -1,442 +1,273 @@
-use std::ops::Range;
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    Conversation, DataError, Ending, Message, RowKind, Tokenizer,
-    tokenizer::Span,
-    turns::{Learned, Turn, learned},
+    Conversation, DataError, file_layout,
+    line_diagnostics::LineDiagnostics,
+    order::Shuffle,
+    sample_json::{self, ParsedSample},
 };
+use crate::base::{Diagnostic, Location};
 
-/// One row as token ids.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The samples of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleFile {
+    /// Name of the file, as the user gave it.
+    pub file: String,
+    /// The samples in file order; at least one.
+    pub samples: Vec<Sample>,
+    /// Warnings about the file, such as ignored keys.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// One record of the training data, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its tokens.
-    pub ids: Vec<u32>,
-    /// Whether each of them is to be learned; as long as `ids`.
-    pub counted: Vec<bool>,
+    /// Line where the sample begins, counted from one.
+    pub line: usize,
+    /// Its text.
+    pub content: SampleContent,
 }
 
-impl Sample {
-    /// Labels that a loss over the first `seq` tokens counts. The first token has none before it that could
-    /// predict it.
-    pub fn labels_within(&self, seq: usize) -> usize {
-        self.counted.iter().take(seq).skip(1).filter(|&&counted| counted).count()
-    }
+/// Text of a sample, in one of the accepted forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SampleContent {
+    /// `{"messages": [{"role", "content"} ...]}`, or `prompt` and `completion` as lists of messages. The assistant's
+    /// messages are labels, except those of a prompt.
+    Messages(Conversation),
+    /// `{"prompt", "completion"}` of text. The completion is the label.
+    Completion {
+        /// Text before the completion.
+        prompt: String,
+        /// Text to learn.
+        completion: String,
+    },
+    /// `{"text"}`. Every token is a label, and no end-of-sequence token is appended.
+    Text(String),
 }
 
-/// What a reader of a row should know of its tokens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Notes {
-    /// The text itself begins with the token that begins a sequence.
-    pub has_begin: bool,
-    /// The text itself ends with the token that ends a sequence.
-    pub has_end: bool,
-    /// A token holds the end of a prompt and the beginning of the text to learn after it.
-    pub crosses: Option<Border>,
-    /// Messages, counted from one, and their keys that the template leaves out of the text to learn.
-    pub left_out: Vec<(usize, &'static str)>,
-    /// Inputs that the template does not use.
-    pub unused: Vec<String>,
+/// Selection of the samples that are held out from training for evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldOut {
+    /// The last samples of the file.
+    Last(usize),
+    /// A random selection that depends on the seed alone.
+    Random {
+        /// Number of samples.
+        samples: usize,
+        /// Seed of the selection.
+        seed: u64,
+    },
 }
 
-/// What text to learn follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Border {
-    /// A prompt of the row.
-    Completion,
-    /// A prompt that the template writes.
-    Turn,
-}
-
-/// Turns rows into samples.
-#[derive(Debug)]
-pub(super) struct Encoder<'a> {
-    tokenizer: &'a Tokenizer,
-    seq: usize,
-    /// Tokens that the tokenizer puts before and after every text.
-    before: Vec<u32>,
-    after: Vec<u32>,
-}
-
-impl<'a> Encoder<'a> {
-    /// An encoder for sequences of `seq` tokens: of longer rows, turns past that are not looked at.
+impl SampleFile {
+    /// Reads a file, see [`Self::parse`].
     ///
     /// # Errors
-    /// [`DataError::Encode`] if the tokenizer's post-processor fails.
-    pub fn new(tokenizer: &'a Tokenizer, seq: usize) -> Result<Self, DataError> {
-        let plain = tokenizer.encode_plain("a").unwrap_or_default();
-        let mut before = tokenizer.encode(if plain.is_empty() { "" } else { "a" })?;
-        let at = if plain.is_empty() {
-            before.iter().position(|&id| Some(id) == tokenizer.eos_id().ok())
-        } else {
-            before.windows(plain.len()).position(|ids| ids == plain)
-        };
-        let after = before.split_off(at.unwrap_or(before.len()));
-        let after = after.into_iter().skip(plain.len()).collect();
-        Ok(Self { tokenizer, seq, before, after })
+    /// [`DataError::Unreadable`], or as [`Self::parse`].
+    pub fn read(path: &Path) -> Result<Self, DataError> {
+        let file = path.display().to_string();
+        match std::fs::read(path) {
+            Ok(bytes) => Self::parse(file, &bytes),
+            Err(source) => Err(DataError::Unreadable { file, source }),
+        }
     }
 
-    /// The tokens of a row.
-    ///
-    /// Of a conversation, each learned turn counts from its first token to the one that ends the turn; of a prompt and its
-    /// completion, the completion and the end of sequence after it; of a text, all. Tokens that begin or end a sequence
-    /// are added only where the text does not have them.
+    /// Parses UTF-8 text with one JSON object a line, objects over several lines, or an array of objects. A byte order
+    /// mark, CRLF and blank lines are accepted.
     ///
     /// # Errors
-    /// If a conversation has no template, or one that refuses it or in whose text the turns cannot be found, or if the
-    /// tokenizer cannot represent the text.
-    pub fn encode(&self, row: &RowKind) -> Result<(Sample, Notes), DataError> {
-        let mut notes = Notes::default();
-        let sample = match row {
-            RowKind::Messages(conversation) => self.conversation(conversation, &mut notes)?,
-            RowKind::Completion { prompt, completion } => self.completion(prompt, completion, &mut notes)?,
-            RowKind::Text(text) => {
-                let ids = self.tokenizer.encode_plain(text)?;
-                let counted = vec![true; ids.len()];
-                self.surrounded(Sample { ids, counted }, true, &mut notes)
+    /// [`DataError::NotJson`] for a file of another format; [`DataError::InvalidSamples`] with a diagnostic for each of
+    /// the first twenty invalid lines; [`DataError::NoSamples`] if the file has no sample.
+    pub fn parse(file: impl Into<String>, bytes: &[u8]) -> Result<Self, DataError> {
+        let file = file.into();
+        let mut diagnostics = LineDiagnostics::of(&file);
+        let mut samples = Vec::new();
+        let mut ignored = IgnoredKeys::default();
+        let read = file_layout::read_values(bytes, |line, value| match value.and_then(sample_json::parse) {
+            Ok(ParsedSample { content, ignored: keys }) => {
+                samples.push(Sample { line, content });
+                ignored.count(keys);
             }
-        };
-        Ok((sample, notes))
+            Err(diagnostic) => diagnostics.push(line, diagnostic),
+        });
+        if let Err(file_layout::OtherFormat { found, hint }) = read {
+            return Err(DataError::NotJson { file, found, hint });
+        }
+        diagnostics.into_result(())?;
+        if samples.is_empty() {
+            return Err(DataError::NoSamples { file });
+        }
+        let warnings = ignored.into_warning(&file).into_iter().collect();
+        Ok(Self { file, samples, warnings })
     }
 
-    /// Prompt and completion are encoded as one text, as the model will meet them; a token that holds the end of one and the
-    /// beginning of the other is learned.
-    fn completion(&self, prompt: &str, completion: &str, notes: &mut Notes) -> Result<Sample, DataError> {
-        let eos_id = self.tokenizer.eos_id()?;
-        let text = format!("{prompt}{completion}");
-        let spans = self.tokenizer.encode_spans(&text)?;
-        let learned = tokens_of(&spans, prompt.len()..text.len());
-        notes.crosses = crosses(&spans, learned.start, prompt.len()).then_some(Border::Completion);
-        let is_blank = |span: &&Span| text.get(span.bytes.clone()).is_some_and(|t| t.trim().is_empty());
-        let last = spans[learned.clone()].iter().rev().find(|&span| span.id == eos_id || !is_blank(&span));
-        notes.has_end = last.is_some_and(|span| span.id == eos_id);
-        let mut sample = Sample {
-            counted: (0..spans.len()).map(|i| i >= learned.start).collect(),
-            ids: spans.into_iter().map(|span| span.id).collect(),
-        };
-        if !notes.has_end && self.after.first() != Some(&eos_id) {
-            sample.ids.push(eos_id);
-            sample.counted.push(true);
+    /// Splits off the held-out samples: returns the samples to train on and those held out, each in file order.
+    ///
+    /// # Errors
+    /// [`DataError::HeldOut`] if the selection is empty, or leaves no sample to train on.
+    pub fn split(self, held_out: HeldOut) -> Result<(Self, Self), DataError> {
+        let Self { file, samples, warnings } = self;
+        let n_samples = samples.len();
+        let (HeldOut::Last(requested) | HeldOut::Random { samples: requested, .. }) = held_out;
+        if requested == 0 || requested >= n_samples {
+            return Err(DataError::HeldOut { file, samples: n_samples, requested });
         }
-        Ok(self.surrounded(sample, false, notes))
-    }
-
-    /// Adds the tokens that the tokenizer puts around a text, where the text does not have them.
-    fn surrounded(&self, sample: Sample, begin_counts: bool, notes: &mut Notes) -> Sample {
-        let (mut before, mut after) = (self.before.as_slice(), self.after.as_slice());
-        let bos_id = self.tokenizer.bos_id();
-        if let Some((last, others)) = before.split_last()
-            && Some(*last) == bos_id
-            && sample.ids.first() == Some(last)
-        {
-            before = others;
-            notes.has_begin = true;
-        }
-        if let Some((first, others)) = after.split_first()
-            && self.tokenizer.eos_id().is_ok_and(|eos_id| eos_id == *first)
-            && (notes.has_end || sample.ids.last() == Some(first))
-        {
-            after = others;
-            notes.has_end = true;
-        }
-        let counted = std::iter::repeat_n(begin_counts, before.len()).chain(sample.counted);
-        Sample {
-            counted: counted.chain(std::iter::repeat_n(true, after.len())).collect(),
-            ids: before.iter().copied().chain(sample.ids).chain(after.iter().copied()).collect(),
-        }
-    }
-
-    fn conversation(&self, conversation: &Conversation, notes: &mut Notes) -> Result<Sample, DataError> {
-        let template = self.tokenizer.chat_template_for(&conversation.inputs)?;
-        let text = template.render(&conversation.messages, &conversation.inputs, Ending::Closed)?;
-        let spans = self.tokenizer.encode_spans(&text)?;
-        let limit = spans.get(self.seq).map_or(usize::MAX, |span| span.bytes.start);
-        let mut counted = vec![false; spans.len()];
-        let mut end = 0;
-        let Learned { turns, blocks } = learned(template, conversation, &text, limit)?;
-        for Turn { message, bytes } in &turns {
-            let written = &text[end.min(bytes.start)..bytes.end];
-            let left_out = left_out(&conversation.messages[*message], written);
-            notes.left_out.extend(left_out.map(|key| (message + 1, key)));
-            end = bytes.end;
-        }
-        let of_block = |bytes: Range<usize>| (bytes.start, tokens_of(&spans, bytes));
-        let of_turn =
-            |Turn { bytes, .. }: Turn| (bytes.start, turn_tokens(&spans, bytes, &text, self.tokenizer));
-        let parts: Vec<_> = match blocks {
-            Some(blocks) => blocks.into_iter().map(of_block).collect(),
-            None => turns.into_iter().map(of_turn).collect(),
-        };
-        for (start, tokens) in parts {
-            if crosses(&spans, tokens.start, start) {
-                notes.crosses = Some(Border::Turn);
+        let mut is_held_out = vec![false; n_samples];
+        match held_out {
+            HeldOut::Last(_) => is_held_out[n_samples - requested..].fill(true),
+            HeldOut::Random { seed, .. } => {
+                let order = Shuffle::held_out(seed).permutation(n_samples);
+                order.into_iter().take(requested).for_each(|sample| is_held_out[sample] = true);
             }
-            counted[tokens].fill(true);
         }
-        notes.unused = unused(conversation, |name| template.mentions(name));
-        let mut ids: Vec<u32> = spans.into_iter().map(|span| span.id).collect();
-        if let (Some(bos_id), [first, second, ..]) = (self.tokenizer.bos_id(), ids.as_slice())
-            && [*first, *second] == [bos_id; 2]
-        {
-            ids.remove(0);
-            counted.remove(0);
-            notes.has_begin = true;
-        }
-        Ok(Sample { ids, counted })
+        let (held, train): (Vec<_>, Vec<_>) =
+            samples.into_iter().zip(is_held_out).partition(|&(_, is_held_out)| is_held_out);
+        let samples_of = |half: Vec<(Sample, bool)>| half.into_iter().map(|(sample, _)| sample).collect();
+        let train = Self { file: file.clone(), samples: samples_of(train), warnings };
+        Ok((train, Self { file, samples: samples_of(held), warnings: vec![] }))
     }
 }
 
-/// The tokens that hold a part of `bytes`.
-fn tokens_of(spans: &[Span], bytes: Range<usize>) -> Range<usize> {
-    let first = spans.partition_point(|span| span.bytes.end <= bytes.start);
-    first..spans.partition_point(|span| span.bytes.start < bytes.end).max(first)
-}
+/// Number of samples with each ignored key.
+#[derive(Default)]
+struct IgnoredKeys(BTreeMap<String, usize>);
 
-/// Whether the token `first` begins before the text to learn does.
-fn crosses(spans: &[Span], first: usize, start: usize) -> bool {
-    spans.get(first).is_some_and(|span| span.bytes.start < start)
-}
+impl IgnoredKeys {
+    const SHOWN: usize = 8;
 
-/// The tokens of a turn up to the one that ends it: blanks which the template writes after that token are not the
-/// assistant's.
-fn turn_tokens(spans: &[Span], turn: Range<usize>, text: &str, tokenizer: &Tokenizer) -> Range<usize> {
-    let Range { start: first, end: past } = tokens_of(spans, turn);
-    let is_blank = |span: &Span| {
-        !tokenizer.is_special(span.id) && text.get(span.bytes.clone()).is_some_and(|t| t.trim().is_empty())
-    };
-    let end = first + spans[first..past].iter().rposition(|span| !is_blank(span)).map_or(0, |last| last + 1);
-    let ends_special = end > first && tokenizer.is_special(spans[end - 1].id);
-    first..if ends_special { end } else { past }
-}
-
-/// The keys of a message whose text is not in what the template has written for it, blanks aside.
-fn left_out(message: &Message, written: &str) -> impl Iterator<Item = &'static str> {
-    let fields = message.fields();
-    let without_blanks = |text: &str| text.split_whitespace().collect::<String>();
-    let written = without_blanks(written);
-    let is_written = |text: Option<&str>| text.is_none_or(|text| written.contains(&without_blanks(text)));
-    let parts = |key: &str| match fields.get(key) {
-        Some(serde_json::Value::Array(parts)) => parts.iter().collect(),
-        Some(value) => vec![value],
-        None => vec![],
-    };
-    let of_part = |part: &serde_json::Value| is_written(part.as_str().or_else(|| part.get("text")?.as_str()));
-    let of_call = |call: &serde_json::Value| {
-        let function = call.get("function").unwrap_or(call);
-        is_written(function.get("name").and_then(|name| name.as_str()))
-    };
-    let content = parts("content").into_iter().all(of_part);
-    let reasoning = parts("reasoning_content").into_iter().all(of_part);
-    let calls = parts("tool_calls").into_iter().all(of_call);
-    let keys = [("content", content), ("reasoning_content", reasoning), ("tool_calls", calls)];
-    keys.into_iter().filter(|&(_, is_written)| !is_written).map(|(key, _)| key)
-}
-
-/// Names of inputs of the template, and of keys of messages, that it does not use.
-fn unused(conversation: &Conversation, mentions: impl Fn(&str) -> bool) -> Vec<String> {
-    let Conversation { messages, inputs } = conversation;
-    let is_given = |value: &Option<serde_json::Value>| {
-        value.as_ref().is_some_and(|value| value.as_array().is_some_and(|items| !items.is_empty()))
-    };
-    let given = [("tools", is_given(&inputs.tools)), ("documents", is_given(&inputs.documents))];
-    let given = given.into_iter().filter(|&(_, is_given)| is_given).map(|(name, _)| name);
-    // What `left_out` looks for is told there.
-    let looked_for = ["role", "content", "reasoning_content", "thinking", "reasoning", "tool_calls"];
-    let keys = messages.iter().flat_map(|message| message.fields().keys().map(String::as_str));
-    let keys = keys.filter(|key| !looked_for.contains(key));
-    let mut unused: Vec<String> = Vec::new();
-    for name in given.chain(inputs.kwargs.keys().map(String::as_str)).chain(keys) {
-        if !unused.iter().any(|known| known == name) && !mentions(name) {
-            unused.push(name.to_owned());
-        }
+    fn count(&mut self, keys: Vec<String>) {
+        keys.into_iter().for_each(|key| *self.0.entry(key).or_default() += 1);
     }
-    unused
+
+    fn into_warning(self, file: &str) -> Option<Diagnostic> {
+        let samples = |n: usize| if n == 1 { "sample" } else { "samples" };
+        let keys = self.0.iter().take(Self::SHOWN).map(|(key, &n)| format!("`{key}` in {n} {}", samples(n)));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let more = match self.0.len().saturating_sub(Self::SHOWN) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        (!keys.is_empty())
+            .then(|| Diagnostic::warning(Location::file(file), format!("ignored keys: {keys}{more}")))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Message, Role, SpecialTokens, testing};
+    use crate::data::{Message, MessageRole};
 
-    fn encode(row: &RowKind, tokenizer: &Tokenizer) -> Result<(Sample, Notes), DataError> {
-        Encoder::new(tokenizer, 512)?.encode(row)
+    fn text_samples(n: usize) -> SampleFile {
+        let text = |line: usize| SampleContent::Text(line.to_string());
+        let samples = (1..=n).map(|line| Sample { line, content: text(line) }).collect();
+        SampleFile { file: "a.jsonl".into(), samples, warnings: vec![] }
     }
 
-    /// The counted tokens of a row in brackets.
-    fn marked(row: &RowKind, tokenizer: &Tokenizer) -> String {
-        let (sample, _) = encode(row, tokenizer).unwrap();
-        assert_eq!(sample.ids.len(), sample.counted.len());
-        let mut text = String::new();
-        let tokens: Vec<_> = sample.ids.iter().zip(&sample.counted).collect();
-        for run in tokens.chunk_by(|a, b| a.1 == b.1) {
-            let ids: Vec<u32> = run.iter().map(|&(&id, _)| id).collect();
-            let part = tokenizer.decode(&ids, SpecialTokens::Keep).unwrap();
-            text += &if *run[0].1 { format!("[{part}]") } else { part };
-        }
-        text
+    fn check_refused(text: impl AsRef<[u8]>, expect: &str) {
+        assert_eq!(SampleFile::parse("a.jsonl", text.as_ref()).unwrap_err().to_string(), expect);
     }
-
-    fn chat(turns: &[(Role, &str)]) -> RowKind {
-        let messages = turns.iter().map(|&(role, content)| Message::new(role, content));
-        RowKind::Messages(messages.collect::<Vec<_>>().into())
-    }
-
-    const TWO_ANSWERS: [(Role, &str); 4] =
-        [(Role::User, "q"), (Role::Assistant, "the"), (Role::User, "r"), (Role::Assistant, "été\n")];
 
     #[test]
-    fn each_answer_counts_to_the_end_of_its_turn() {
-        assert_eq!(
-            marked(&chat(&TWO_ANSWERS), testing::tokenizer()),
-            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[the<|im_end|>]\n\
-             <|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\n[été\n<|im_end|>]\n"
+    fn all_kinds_are_read_through_bom_crlf_and_blank_lines() {
+        let text = "\u{feff}{\"text\": \"é\"}\r\n\r\n  \n{\"prompt\": \"a\", \"completion\": \"b\", \"id\": 7}\n\
+            {\"messages\": [{\"role\": \"user\", \"content\": \"q\", \"name\": null}, \
+            {\"role\": \"assistant\", \"content\": \"a\"}]}";
+        let messages = vec![Message::new(MessageRole::User, "q"), Message::new(MessageRole::Assistant, "a")];
+        let samples = [
+            Sample { line: 1, content: SampleContent::Text("é".into()) },
+            Sample {
+                line: 4,
+                content: SampleContent::Completion { prompt: "a".into(), completion: "b".into() },
+            },
+            Sample { line: 5, content: SampleContent::Messages(messages.into()) },
+        ];
+        assert_eq!(SampleFile::parse("a.jsonl", text.as_bytes()).unwrap().samples, samples);
+    }
+
+    #[test]
+    fn an_invalid_line_says_what_was_expected() {
+        check_refused("{\"text\": }", "a.jsonl:1: not JSON at column 10: expected value");
+        check_refused("\n{\"text\": \"a", "a.jsonl:2: not JSON at column 11: EOF while parsing a string");
+        check_refused(
+            "[1]\n[2]",
+            "a.jsonl:1: expected a JSON object, found an array (and the same in 1 more line)",
+        );
+        check_refused(
+            "{}",
+            "a.jsonl:1: expected `messages`, `prompt` and `completion`, or `text`, found no keys",
+        );
+        check_refused(
+            r#"{"id": 1, "mesages": []}"#,
+            "a.jsonl:1: expected `messages`, `prompt` and `completion`, or `text`, found the keys: `id`, `mesages`\n  \
+             hint: did you mean `messages`?",
+        );
+        check_refused(
+            r#"{"text": "a", "prompt": "b"}"#,
+            "a.jsonl:1: expected one of `messages`, `conversations`, `prompt` with `completion`, and `text`, found: `prompt`, `text`",
+        );
+        check_refused(r#"{"prompt": "b"}"#, "a.jsonl:1: expected `completion`, found `prompt`");
+        check_refused(r#"{"text": 1}"#, "a.jsonl:1: expected `text` to be a string, found a number");
+        check_refused(
+            b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}\n",
+            "a.jsonl:2: expected UTF-8, found another encoding at byte 11\n  hint: save the file as UTF-8",
         );
     }
 
     #[test]
-    fn a_template_like_llama31_counts_the_same_tokens() {
-        let tokenizer = testing::tokenizer_with(testing::LLAMA31);
-        let text = marked(&chat(&TWO_ANSWERS), &tokenizer);
-        let expect = "<|start_header_id|>user<|end_header_id|>\n\nq<|eot_id|>\
-            <|start_header_id|>assistant<|end_header_id|>\n\n[the<|eot_id|>]\
-            <|start_header_id|>user<|end_header_id|>\n\nr<|eot_id|>\
-            <|start_header_id|>assistant<|end_header_id|>\n\n[été<|eot_id|>]";
-        assert!(text.ends_with(expect), "{text}");
-    }
-
-    #[test]
-    fn a_turn_without_a_special_end_counts_its_blanks() {
-        let source = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n\n' }}{% endfor %}\
-            {% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}";
-        let tokenizer = testing::tokenizer_with(source);
-        let text = marked(&chat(&TWO_ANSWERS[..3]), &tokenizer);
-        assert_eq!(text, "user: q\n\nassistant: [the\n\n]user: r\n\n");
-    }
-
-    #[test]
-    fn a_template_that_rewrites_earlier_turns_is_refused() {
-        let source = "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.role + m.content }}{% endif %}\
-            {% endfor %}{% if add_generation_prompt %}{{ 'assistant' }}{% endif %}";
-        let tokenizer = testing::tokenizer_with(source);
-        let error = encode(&chat(&TWO_ANSWERS), &tokenizer).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "chat template: expected each turn to continue the text before it, found it rewritten at message 2"
-        );
-        assert!(encode(&chat(&TWO_ANSWERS[..2]), &tokenizer).is_ok());
-
-        let silent = "{{ messages[0].content }}{% if add_generation_prompt %}{{ '!' }}{% endif %}{% if messages[2] %}!{% endif %}";
-        let error = encode(&chat(&TWO_ANSWERS[..3]), &testing::tokenizer_with(silent)).unwrap_err();
-        assert!(matches!(error, DataError::Rewritten(2)), "{error}");
-    }
-
-    #[test]
-    fn a_completion_counts_with_the_end_of_sequence() {
-        let row = RowKind::Completion { prompt: "a t".into(), completion: "he".into() };
-        assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a [the<|im_end|>]");
-    }
-
-    #[test]
-    fn begin_and_end_are_not_added_twice() {
-        let row =
-            RowKind::Completion { prompt: "<|im_start|>a".into(), completion: "the<|im_end|>\n".into() };
-        assert_eq!(marked(&row, testing::tokenizer()), "<|im_start|>a[the<|im_end|>\n]");
-        let (_, notes) = encode(&row, testing::tokenizer()).unwrap();
-        assert!(notes.has_begin && notes.has_end);
-        let row = RowKind::Text("<|im_start|>the".into());
-        assert_eq!(marked(&row, testing::tokenizer()), "[<|im_start|>the]");
-    }
-
-    #[test]
-    fn generation_blocks_decide_where_a_template_has_them() {
-        let source = "{% for m in messages %}{% if m.role == 'assistant' %}a: {% generation %}{{ m.content }}!\
-            {% endgeneration %}{% else %}{{ m.content if loop.last else 'gone' }}{% endif %}{% endfor %}";
-        let text = marked(&chat(&TWO_ANSWERS), &testing::tokenizer_with(source));
-        assert_eq!(text, "gonea: [the!]gonea: [été\n!]");
-    }
-
-    const BLOCKS_OF_TURNS: [(&str, &str); 6] = [
-        (
-            "a: {% generation %}<think>{{ m.reasoning_content }}{% endgeneration %}</think>\
-             {% generation %}{{ m.content }}!{% endgeneration %}<|im_end|>",
-            "qa: [<think>so]</think>[the!]<|im_end|>ra: [<think>thus]</think>[at!]<|im_end|>",
-        ),
-        (
-            "a: {% if loop.last %}{% generation %}<think>{{ m.reasoning_content }}</think>{% endgeneration %}\n{% endif %}\
-             {% generation %}{{ m.content }}{% endgeneration %}<|im_end|>",
-            "qa: [the]<|im_end|>ra: [<think>thus</think>at]<|im_end|>",
-        ),
-        (
-            "{% if loop.last %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}",
-            "qthe<|im_end|>r[at<|im_end|>]",
-        ),
-        (
-            "{% generation %}<{% generation %}{{ m.content }}{% endgeneration %}>{% endgeneration %}",
-            "q[<the>]r[<at>]",
-        ),
-        ("t{% generation %}h{% endgeneration %}e{% generation %}a{% endgeneration %}t", "q[theat]r[theat]"),
-        (
-            "a:\n  {% generation %}\n  {{ m.content }}\n  {%- endgeneration %}\n b",
-            "qa:\n[  the] bra:\n[  at] b",
-        ),
-    ];
-
-    fn with_reasoning() -> [Message; 4] {
-        let answer = |content: &str, reasoning: &str| {
-            let fields =
-                serde_json::json!({"role": "assistant", "content": content, "reasoning_content": reasoning});
-            Message::from_fields(fields.as_object().unwrap().clone())
+    fn an_invalid_conversation_says_which_message_is_invalid() {
+        let check_refused = |messages: &str, expect: &str| {
+            check_refused(format!("{{\"messages\": {messages}}}"), &format!("a.jsonl:1: {expect}"));
         };
-        [
-            Message::new(Role::User, "q"),
-            answer("the", "so"),
-            Message::new(Role::User, "r"),
-            answer("at", "thus"),
-        ]
-    }
-
-    fn with_answers(answer: &str) -> Tokenizer {
-        testing::tokenizer_with(&format!(
-            "{{% for m in messages %}}{{% if m.role == 'assistant' %}}{answer}{{% else %}}{{{{ m.content }}}}{{% endif %}}{{% endfor %}}"
-        ))
-    }
-
-    /// The brackets are where `assistant_masks` of transformers 5.24 is one, for the same tokenizer and templates.
-    #[test]
-    fn several_generation_blocks_in_a_turn_are_masked_as_transformers_masks_them() {
-        for (answer, expect) in BLOCKS_OF_TURNS {
-            let row = RowKind::Messages(with_reasoning().to_vec().into());
-            assert_eq!(marked(&row, &with_answers(answer)), expect, "{answer}");
-        }
+        check_refused("3", "expected `messages` to be an array, found a number");
+        check_refused("[]", "expected at least one message, found none");
+        check_refused("[\"hi\"]", "message 1: expected a JSON object, found a string");
+        check_refused(r#"[{"role": "user"}]"#, "message 1: expected `content`, found `role`");
+        check_refused(
+            r#"[{"role": "user", "content": null}]"#,
+            "message 1: expected `content`, found `role`",
+        );
+        check_refused(
+            r#"[{"role": "user", "content": "q"}, {"role": "asistant", "content": "a"}]"#,
+            "message 2: expected the role system, user, assistant or tool, found: asistant\n  \
+             hint: did you mean `assistant`?",
+        );
+        check_refused(r#"[{"role": "user", "content": "q"}]"#, "expected an assistant message, found none");
+        check_refused(
+            r#"[{"role": "assistant", "content": "a"}]"#,
+            "expected a message before the first assistant message, found none",
+        );
     }
 
     #[test]
-    fn generation_blocks_of_context_are_not_learned() {
-        let [question, answer, next, last] = with_reasoning();
-        let row = RowKind::Messages(vec![question, answer.not_learned(), next, last].into());
-        let source = BLOCKS_OF_TURNS[0].0;
-        let expect = "qa: <think>so</think>the!<|im_end|>ra: [<think>thus]</think>[at!]<|im_end|>";
-        assert_eq!(marked(&row, &with_answers(source)), expect);
+    fn twenty_invalid_lines_are_reported_and_the_others_counted() {
+        let lines: String = (0..25).map(|n| format!("{{\"x{n}\": 1}}\n")).collect();
+        let error = SampleFile::parse("a.jsonl", lines.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 21);
+        assert_eq!(error.lines().last(), Some("a.jsonl: 5 more lines are invalid"));
     }
 
     #[test]
-    fn generation_blocks_that_are_never_written_leave_nothing_to_learn() {
-        let source = "{{ m.content }}{% if m.never %}{% generation %}x{% endgeneration %}{% endif %}";
-        assert_eq!(marked(&chat(&TWO_ANSWERS), &with_answers(source)), "qtherété\n");
+    fn a_file_without_samples_is_an_error() {
+        check_refused("\n\r\n", "a.jsonl: expected at least one sample, found none");
+        let error = SampleFile::read(Path::new("no/such.jsonl")).unwrap_err();
+        assert_eq!(error.to_string(), "no/such.jsonl: cannot be read");
     }
 
     #[test]
-    fn marks_of_blocks_in_a_conversation_change_nothing() {
-        let turns = [(Role::User, "q\u{f0000}"), (Role::Assistant, "the\u{f0001}")];
-        let source = "{% generation %}{{ m.content }}{% endgeneration %}";
-        let expect = "q\u{f0000}[the\u{f0001}]";
-        assert_eq!(marked(&chat(&turns), &with_answers(source)), expect);
-    }
+    fn held_out_samples_are_the_last_or_chosen_by_seed() {
+        let lines = |file: &SampleFile| file.samples.iter().map(|sample| sample.line).collect::<Vec<_>>();
+        let (train, held) = text_samples(5).split(HeldOut::Last(2)).unwrap();
+        assert_eq!((lines(&train), lines(&held)), (vec![1, 2, 3], vec![4, 5]));
 
-    #[test]
-    fn a_text_counts_as_a_whole_and_nothing_is_appended() {
-        let row = RowKind::Text("the".into());
-        assert_eq!(marked(&row, testing::tokenizer()), "[<|im_start|>the]");
-        let (sample, _) = encode(&row, testing::tokenizer()).unwrap();
-        assert_eq!((sample.labels_within(8), sample.labels_within(1)), (1, 0));
+        let random = |seed| text_samples(50).split(HeldOut::Random { samples: 5, seed }).unwrap();
+        let (train, held) = random(7);
+        assert_eq!((train.samples.len(), held.samples.len()), (45, 5));
+        assert!(lines(&held).iter().all(|line| !lines(&train).contains(line)));
+        assert_eq!(random(7), random(7));
+        assert_ne!(random(7), random(8));
+
+        let error = text_samples(5).split(HeldOut::Last(5)).unwrap_err();
+        assert_eq!(error.to_string(), "a.jsonl: expected fewer than 5 held-out samples of 5, found: 5");
+        assert!(text_samples(5).split(HeldOut::Last(0)).is_err());
     }
 }

@@ -114,7 +114,7 @@ pub fn tokenizer_with(chat_template: &str) -> Tokenizer {
     Tokenizer::new(files, UNIX_EPOCH).unwrap()
 }
 
-/// The printable stand-ins of all bytes, as GPT-2's `bytes_to_unicode` assigns them.
+/// The printable characters for all bytes, as in GPT-2's `bytes_to_unicode`.
 fn byte_alphabet() -> impl Iterator<Item = char> {
     let printable = |byte: &u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let moved = (0..=255).filter(move |byte| !printable(byte)).zip(0x100..).map(|(_, code)| code);

@@ -1,4 +1,4 @@
-//! Text to token ids and back.
+//! Encodes text as token ids, and decodes them.
 
 mod added;
 mod backtracking;
@@ -17,50 +17,50 @@ use added::Declared;
 use contain::contain;
 pub use contain::panics_are_contained;
 use limits::Limits;
-use serde_json::Value;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
 use super::{ChatTemplate, DataError, TemplateInputs, chat_templates::ChatTemplates};
+use crate::base::Diagnostic;
 
-/// The files of a Hugging Face folder that say how text becomes tokens.
+/// Contents of the tokenizer files of a Hugging Face model folder.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenizerFiles<'a> {
     /// `tokenizer.json`.
     pub tokenizer: &'a [u8],
     /// `tokenizer_config.json`.
     pub config: &'a [u8],
-    /// `chat_template.jinja`; without it and additional ones, `chat_template` of the config is taken where it is there.
+    /// `chat_template.jinja`. Without this and additional templates, `chat_template` of the config is used.
     pub chat_template: Option<&'a str>,
-    /// The files of the folder `additional_chat_templates`: their names without `.jinja`, and their texts.
+    /// Files in the folder `additional_chat_templates`: names without `.jinja`, and contents.
     pub additional_chat_templates: &'a [(String, String)],
     /// `special_tokens_map.json`.
     pub special_tokens_map: Option<&'a [u8]>,
     /// `added_tokens.json`.
     pub added_tokens: Option<&'a [u8]>,
-    /// The ids of `config.json` and `generation_config.json` that end a text; the first is the end of sequence where
-    /// no file names a token for it.
+    /// `eos_token_id` of `config.json` and `generation_config.json`. The first one is the end-of-sequence token if no
+    /// tokenizer file names one.
     pub eos_ids: &'a [u32],
 }
 
-/// What becomes of special tokens when ids turn into text.
+/// Treatment of special tokens when token ids are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialTokens {
-    /// They are written out.
+    /// Write them.
     Keep,
-    /// They are left out.
+    /// Leave them out.
     Skip,
 }
 
-/// Text to token ids and back, as Hugging Face's fast tokenizers do it.
+/// A Hugging Face fast tokenizer with its special tokens and chat templates.
 #[derive(Debug)]
 pub struct Tokenizer {
-    /// Without post-processor, so that the offsets of its tokens are untrimmed.
+    /// Without post-processor, which would trim the offsets of tokens.
     inner: tokenizers::Tokenizer,
     limits: Limits,
     post_processor: Option<PostProcessorWrapper>,
     chat_templates: ChatTemplates,
     special_ids: HashSet<u32>,
-    /// The ids that stand for a token, ascending.
+    /// The ids of the vocabulary, ascending.
     ids: Vec<u32>,
     bos_id: Option<u32>,
     eos_id: Option<u32>,
@@ -68,28 +68,28 @@ pub struct Tokenizer {
     stop_ids: Vec<u32>,
 }
 
-/// A token and the bytes of the text that it stands for.
-pub(super) struct Span {
+/// A token and the bytes of the text that it covers.
+pub(super) struct TokenSpan {
     pub id: u32,
     pub bytes: Range<usize>,
 }
 
 impl Tokenizer {
-    /// Reads the files. `now` is the time that the chat template sees, see [`ChatTemplate::new`].
+    /// Reads the files. `now` is the time for chat templates, see [`ChatTemplate::new`].
     ///
     /// # Errors
-    /// If a file is not what its name says, a special token is not in the vocabulary, the files give a token two ids
-    /// or an id two tokens, or the chat template does not parse.
+    /// [`DataError::NotATokenizer`] if `tokenizer.json` is malformed or exceeds a limit; [`DataError::TokenizerFile`] if
+    /// another file is malformed, or two files disagree on the id of a token; [`DataError::NotInVocabulary`] for a
+    /// missing special token; [`DataError::ChatTemplate`] if a chat template does not parse.
     pub fn new(files: TokenizerFiles<'_>, now: SystemTime) -> Result<Self, DataError> {
         let limits = limits::read(files.tokenizer).map_err(DataError::NotATokenizer)?;
         let mut inner = contain(|| tokenizers::Tokenizer::from_bytes(files.tokenizer))
             .map_err(DataError::NotATokenizer)?
-            .map_err(|error| DataError::NotATokenizer(error.to_string()))?;
-        // Batches have lengths of their own; a file may ask for more padding than there is memory.
+            .map_err(|error| DataError::NotATokenizer(error.to_string().into()))?;
+        // Batches have their own length, and a file may request more padding than fits in memory.
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
-        let config: serde_json::Map<String, Value> =
-            serde_json::from_slice(files.config).map_err(|error| DataError::NotAConfig(error.to_string()))?;
+        inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string().into()))?;
+        let config = added::read_object(added::CONFIG, files.config)?;
         added::check_own_ids(files.tokenizer, &inner)?;
         limits.check_encode(PROBE).map_err(DataError::NotATokenizer)?;
         probe(&inner).map_err(DataError::NotATokenizer)?;
@@ -114,7 +114,8 @@ impl Tokenizer {
         let variables: BTreeMap<String, String> =
             declared.named.into_iter().map(|(key, token)| (key, token.content)).collect();
         let chat_templates = ChatTemplates::read(&config, &files, &variables, now)?;
-        let pad_id = pad_id.unwrap_or_default();
+        // A tokenizer without either token pads with id 0, which is never a label.
+        let pad_id = pad_id.unwrap_or(0);
         Ok(Self {
             inner,
             limits,
@@ -129,8 +130,7 @@ impl Tokenizer {
         })
     }
 
-    /// The ids of `text` with the special tokens around it that the tokenizer's post-processor adds, as a
-    /// plain call of a Hugging Face tokenizer gives them.
+    /// Encodes `text`, with the special tokens that the post-processor adds, as calling a Hugging Face tokenizer does.
     ///
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer cannot represent the text.
@@ -147,7 +147,7 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The ids of `text` and nothing else. A special token written in the text becomes its id.
+    /// Encodes `text` without added tokens. A special token written in the text becomes its id.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -157,20 +157,20 @@ impl Tokenizer {
         Ok(encoding.map_err(unencodable)?.get_ids().to_vec())
     }
 
-    /// As [`Self::encode_plain`], with the bytes each token came from. Tokens that share one character all
-    /// name the whole of it.
-    pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<Span>, DataError> {
+    /// As [`Self::encode_plain`], with the bytes that each token covers. Tokens that share a character all cover it.
+    pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<TokenSpan>, DataError> {
         self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode(text, false)).map_err(DataError::Encode)?;
         let encoding = encoding.map_err(unencodable)?;
         let spans = encoding.get_ids().iter().zip(encoding.get_offsets());
-        Ok(spans.map(|(&id, &(start, end))| Span { id, bytes: start..end }).collect())
+        Ok(spans.map(|(&id, &(start, end))| TokenSpan { id, bytes: start..end }).collect())
     }
 
-    /// The text of `ids`; bytes that are no UTF-8 become U+FFFD.
+    /// Decodes `ids`; invalid UTF-8 becomes U+FFFD.
     ///
     /// # Errors
-    /// [`DataError::UnknownId`] for an id that stands for no token.
+    /// [`DataError::UnknownId`] for an id that is not in the vocabulary, [`DataError::Decode`] if the library fails or the
+    /// text exceeds a limit.
     pub fn decode(&self, ids: &[u32], special_tokens: SpecialTokens) -> Result<String, DataError> {
         if let Some(&id) = ids.iter().find(|&&id| !self.knows(id)) {
             return Err(DataError::UnknownId { limit: self.vocab_size(), id });
@@ -179,37 +179,37 @@ impl Tokenizer {
         self.limits.check_decode(bytes).map_err(DataError::Decode)?;
         contain(|| self.inner.decode(ids, special_tokens == SpecialTokens::Skip))
             .map_err(DataError::Decode)?
-            .map_err(|error| DataError::Decode(error.to_string()))
+            .map_err(|error| DataError::Decode(error.to_string().into()))
     }
 
-    /// The id of a token as the vocabulary spells it.
+    /// Id of a token, spelled as in the vocabulary.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// Whether `id` is a special token such as the end of a turn: one that `tokenizer.json` marks so, or that
-    /// the config names as beginning, end or padding.
+    /// Whether `id` is a special token: one that `tokenizer.json` marks as special, or the beginning-of-sequence,
+    /// end-of-sequence or padding token.
     pub fn is_special(&self, id: u32) -> bool {
         self.special_ids.contains(&id)
     }
 
-    /// One past the largest id, counting added tokens. A model may have more rows in its embedding; ids past
-    /// those it has are told by [`super::Dataset::check_vocab`].
+    /// One past the largest id, including added tokens. The vocabulary of a model may be larger; if it is smaller,
+    /// [`super::Dataset::check_vocab`] reports the ids beyond it.
     pub fn vocab_size(&self) -> usize {
         self.ids.last().map_or(0, |&id| id as usize + 1)
     }
 
-    /// Whether `id` stands for a token. A vocabulary may have holes, and a model more rows than the vocabulary.
+    /// Whether `id` is in the vocabulary, which may have gaps.
     pub fn knows(&self, id: u32) -> bool {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// The token that opens a text, where the config names one.
+    /// Beginning-of-sequence token, if a file names one.
     pub fn bos_id(&self) -> Option<u32> {
         self.bos_id
     }
 
-    /// The token that ends a text.
+    /// End-of-sequence token.
     ///
     /// # Errors
     /// [`DataError::NoEos`] if no file names one.
@@ -217,26 +217,25 @@ impl Tokenizer {
         self.eos_id.ok_or(DataError::NoEos)
     }
 
-    /// The tokens after which nothing is generated: the end of sequence, and those of the model's configs.
+    /// Tokens that end generation: the end-of-sequence token, and those of the model's configs.
     pub fn stop_ids(&self) -> &[u32] {
         &self.stop_ids
     }
 
-    /// The token that fills a batch up; the end of sequence where no file names one. Padding is never counted, so
-    /// that the two may be one.
+    /// Padding token; the end-of-sequence token if no file names one. Padding is never a label, so that they may be equal.
     pub fn pad_id(&self) -> u32 {
         self.pad_id
     }
 
-    /// The template for conversations without tools.
+    /// Chat template for conversations without tools.
     ///
     /// # Errors
-    /// [`DataError::NoChatTemplate`] if the files hold none, [`DataError::NoDefaultTemplate`] if they hold only others.
+    /// [`DataError::NoChatTemplate`] if the model has none, [`DataError::NoDefaultTemplate`] if it has only others.
     pub fn chat_template(&self) -> Result<&ChatTemplate, DataError> {
         self.chat_template_for(&TemplateInputs::default())
     }
 
-    /// The template for conversations with these inputs.
+    /// Chat template for conversations with these inputs.
     ///
     /// # Errors
     /// As [`Self::chat_template`].
@@ -245,12 +244,12 @@ impl Tokenizer {
     }
 }
 
-/// What a tokenizer is tried on when its file is read.
+/// Text that a tokenizer is tried on when its file is read.
 const PROBE: &str = "A b\u{e9} 12, \u{4e16}\n";
 
-/// Uses every component once, to find those on which the library panics. Its errors are left to the texts that are
-/// given: not every vocabulary knows the probe.
-fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<(), String> {
+/// Uses every component once, to find those on which the library panics. Its errors are ignored, as not every vocabulary
+/// can represent the probe.
+fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<(), Diagnostic> {
     contain(|| {
         let encoding = tokenizer.encode(PROBE, true);
         encoding.and_then(|encoding| tokenizer.decode(encoding.get_ids(), false)).map(drop)
@@ -259,7 +258,7 @@ fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<(), String> {
 }
 
 fn unencodable(error: tokenizers::Error) -> DataError {
-    DataError::Encode(error.to_string())
+    DataError::Encode(error.to_string().into())
 }
 
 #[cfg(test)]
@@ -267,11 +266,11 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::data::{
-        Message, Role,
+        Message, MessageRole,
         testing::{self, CHATML},
     };
 
@@ -402,7 +401,7 @@ mod tests {
         assert_eq!(from_file, "<|im_start|>assistant\n");
     }
 
-    /// What a conversation without tools and one with them read as, or the error.
+    /// Checks the text of a conversation without tools and of one with tools, or the error.
     fn check_named(config: Value, file: Option<&str>, additional: &[(&str, &str)], expect: [&str; 3]) {
         let (tokenizer, config) = (testing::tokenizer_json(), config.to_string());
         let additional: Vec<_> = additional.iter().map(|&(name, text)| (name.into(), text.into())).collect();
@@ -417,7 +416,7 @@ mod tests {
         let render = |tools: Option<Value>| {
             let inputs = TemplateInputs { tools, ..TemplateInputs::default() };
             let template = tokenizer.chat_template_for(&inputs)?;
-            template.render(&[Message::new(Role::User, "q")], &inputs, crate::data::Ending::Closed)
+            template.render(&[Message::new(MessageRole::User, "q")], &inputs, crate::data::Ending::Closed)
         };
         let found = [None, Some(json!([])), Some(json!([{"type": "function"}]))]
             .map(|tools| render(tools).unwrap_or_else(|error| error.to_string()));
@@ -451,11 +450,11 @@ mod tests {
         let problem = "expected an expression, found end of statement block";
         check_refused(
             json!({"chat_template": wrong}),
-            &format!("tokenizer_config.json: chat template line 2: {problem}"),
+            &format!("tokenizer_config.json: chat template:2: {problem}"),
         );
         check_refused(
             json!({"chat_template": [{"name": "tool_use", "template": wrong}]}),
-            &format!("tokenizer_config.json: chat template `tool_use` line 2: {problem}"),
+            &format!("tokenizer_config.json: chat template `tool_use`:2: {problem}"),
         );
         let error = load(json!({}), Some(wrong)).unwrap_err();
         assert_eq!(error.to_string(), format!("chat_template.jinja:2: {problem}"));
@@ -473,13 +472,13 @@ mod tests {
             ],
         );
         let kinds =
-            "`chat_template`: expected a text, or a list of {\"name\": ..., \"template\": ...}, found ";
+            "`chat_template`: expected a string, or a list of {\"name\": ..., \"template\": ...}, found ";
         check_refused(json!({"chat_template": 3}), &format!("tokenizer_config.json: {kinds}3"));
         check_refused(json!({"chat_template": ["a"]}), &format!("tokenizer_config.json: {kinds}\"a\""));
     }
 
     #[test]
-    fn bad_files_are_told_by_name() {
+    fn errors_name_the_malformed_file() {
         check_refused(
             json!({"eos_token": "</s>"}),
             "tokenizer_config.json: `eos_token` is not in the vocabulary: </s>",
@@ -497,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_messages_need_a_template() {
+    fn conversations_need_a_template() {
         let error =
             load(json!({"eos_token": "<|im_end|>"}), None).unwrap().chat_template().unwrap_err().to_string();
         assert_eq!(error, "expected a chat template, found none");

@@ -1,73 +1,76 @@
-//! Where the assistant's turns begin and end in the text of a conversation.
+//! Finds the assistant's turns in the text of a conversation.
 
 use std::ops::Range;
 
-use super::{ChatTemplate, Conversation, DataError, Ending, Message, Role};
+use super::{ChatTemplate, Conversation, DataError, Ending, Message, MessageRole};
 
-/// A message and the bytes of the rendered text that the model is to produce for it.
+/// A message and the bytes of the rendered text that the model has to produce for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
-    /// Number of the message, counted from zero.
+pub(super) struct TurnSpan {
+    /// Index of the message.
     pub message: usize,
     pub bytes: Range<usize>,
 }
 
-/// Content that no conversation and no template holds.
+/// Content that occurs in no conversation and no template.
 const PLACEHOLDER: &str = "\u{f8ff}\u{e0d5}\u{f8ff}";
 
-/// What a conversation teaches.
+/// The labelled text of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Learned {
-    /// The turns of the learned messages, in order. Where the template marks what the assistant writes and it is unclear
-    /// which of it is of which message, each is all that is marked.
-    pub turns: Vec<Turn>,
-    /// The parts of the text in `{% generation %}` blocks that are learned; `None` if the template has no such blocks, so
-    /// that the turns are learned.
+pub(super) struct LabelledText {
+    /// The turns of the learned messages, in order. Where the number of `{% generation %}` blocks differs from that of
+    /// the assistant's messages, each turn spans all blocks.
+    pub turns: Vec<TurnSpan>,
+    /// Bytes of the learned `{% generation %}` blocks; `None` if the template has no such blocks. Then the turns are
+    /// labels.
     pub blocks: Option<Vec<Range<usize>>>,
 }
 
-/// What `text`, the rendered conversation, teaches before byte `limit`.
+/// Finds the labels in `text`, the rendered conversation, before byte `limit`.
 ///
-/// As `return_assistant_tokens_mask` of transformers has it, all that is in `{% generation %}` blocks is learned, however
-/// many a message has; but not the blocks of messages that are only context.
+/// As with `return_assistant_tokens_mask` of transformers, every `{% generation %}` block is a label, however many a
+/// message has, except those of messages that are context only.
 ///
 /// # Errors
-/// As [`learned_turns`], which finds the turns of a template without blocks, and the blocks of some messages only.
-pub(super) fn learned(
+/// As [`learned_turns`], which is used for templates without blocks, and where only some messages are learned.
+pub(super) fn labelled_text(
     template: &ChatTemplate,
     conversation: &Conversation,
     text: &str,
     limit: usize,
-) -> Result<Learned, DataError> {
+) -> Result<LabelledText, DataError> {
     let Conversation { messages, inputs } = conversation;
     let by_prefix = || learned_turns(template, conversation, text, limit);
     let Some(blocks) = template.generation_blocks(messages, inputs, text) else {
-        return Ok(Learned { turns: by_prefix()?, blocks: None });
+        return Ok(LabelledText { turns: by_prefix()?, blocks: None });
     };
     let of_assistant =
-        messages.iter().enumerate().filter(|(_, message)| message.role() == Role::Assistant.name());
+        messages.iter().enumerate().filter(|(_, message)| message.role() == MessageRole::Assistant.name());
     let of_assistant: Vec<_> = of_assistant.collect();
     let one_each = || {
         let turns = of_assistant.iter().zip(&blocks).filter(|((_, message), _)| message.is_learned());
-        turns.map(|(&(message, _), bytes)| Turn { message, bytes: bytes.clone() }).collect::<Vec<_>>()
+        turns.map(|(&(message, _), bytes)| TurnSpan { message, bytes: bytes.clone() }).collect::<Vec<_>>()
     };
     let has_one_each = blocks.len() == of_assistant.len();
-    if messages.iter().all(|message| message.is_learned() == (message.role() == Role::Assistant.name())) {
+    if messages
+        .iter()
+        .all(|message| message.is_learned() == (message.role() == MessageRole::Assistant.name()))
+    {
         let all = blocks.first().map_or(0, |first| first.start)..blocks.last().map_or(0, |last| last.end);
-        let of_all = || of_assistant.iter().map(|&(message, _)| Turn { message, bytes: all.clone() });
+        let of_all = || of_assistant.iter().map(|&(message, _)| TurnSpan { message, bytes: all.clone() });
         let turns = if has_one_each { one_each() } else { of_all().collect() };
-        return Ok(Learned { turns, blocks: Some(blocks) });
+        return Ok(LabelledText { turns, blocks: Some(blocks) });
     }
     match by_prefix() {
         Ok(turns) => {
             let is_learned = |block: &Range<usize>| turns.iter().any(|turn| overlaps(&turn.bytes, block));
             let blocks = blocks.into_iter().filter(is_learned).collect();
-            Ok(Learned { turns, blocks: Some(blocks) })
+            Ok(LabelledText { turns, blocks: Some(blocks) })
         }
         Err(DataError::Rewritten(_)) if has_one_each => {
             let turns = one_each();
             let blocks = turns.iter().map(|turn| turn.bytes.clone()).collect();
-            Ok(Learned { turns, blocks: Some(blocks) })
+            Ok(LabelledText { turns, blocks: Some(blocks) })
         }
         Err(error) => Err(error),
     }
@@ -79,18 +82,18 @@ fn overlaps(a: &Range<usize>, b: &Range<usize>) -> bool {
 
 /// The learned turns in `text`, the rendered conversation, that begin before byte `limit`.
 ///
-/// A turn begins where the rendered text departs from the prompt for it: a template may end the prompt with text that it
-/// does not write before a finished answer, such as `<think>`. It ends where the conversation rendered up to it ends.
+/// A turn begins where the rendered text differs from the prompt for it: a template may end the prompt with text that it
+/// does not write before a finished answer, such as `<think>`. It ends where the text of the messages up to it ends.
 ///
 /// # Errors
-/// [`DataError::ChatTemplate`] if the template refuses a part of the conversation; [`DataError::Rewritten`] if it writes
-/// a part differently once the conversation goes on, so that a turn cannot be found.
+/// [`DataError::ChatTemplate`] if the template fails on the first messages alone; [`DataError::Rewritten`] if it renders
+/// them differently when more messages follow, so that a turn cannot be found.
 fn learned_turns(
     template: &ChatTemplate,
     conversation: &Conversation,
     text: &str,
     limit: usize,
-) -> Result<Vec<Turn>, DataError> {
+) -> Result<Vec<TurnSpan>, DataError> {
     let Conversation { messages, inputs } = conversation;
     let render = |messages: &[Message], ending| template.render(messages, inputs, ending);
     let mut turns = Vec::new();
@@ -120,13 +123,13 @@ fn learned_turns(
                 start + rewritten_turn(&text[start..], alone, message).ok_or(DataError::Rewritten(i + 1))?
             }
         };
-        turns.push(Turn { message: i, bytes: start..end });
+        turns.push(TurnSpan { message: i, bytes: start..end });
     }
     Ok(turns)
 }
 
-/// How much of `text` is the opening of a turn that `prompt` does not end with: what both have in common with a turn of
-/// other content, so that an answer that happens to begin like the end of the prompt is not cut.
+/// Length of the opening of a turn in `text` where `prompt` ends differently: the common prefix with the prompt and with
+/// a turn of other content, so that an answer that begins like the end of the prompt is not truncated.
 fn opening(
     text: &str,
     prompt: &str,
@@ -134,15 +137,15 @@ fn opening(
     render: impl Fn(&[Message], Ending) -> Result<String, DataError>,
 ) -> usize {
     let shared = common_prefix(text, prompt);
-    let other = Message::new(Role::Assistant, PLACEHOLDER);
+    let other = Message::new(MessageRole::Assistant, PLACEHOLDER);
     let other: Vec<Message> = before.iter().cloned().chain([other]).collect();
     render(&other, Ending::Closed).map_or(shared, |other| shared.min(common_prefix(text, &other)))
 }
 
-/// Length of the turn that `text` begins with, when the template writes it as `alone` where it is the last.
+/// Length of the turn at the start of `text`, which the template renders as `alone` where it is the last.
 ///
-/// Once the conversation goes on, a template may leave out the beginning of a turn, such as the reasoning: then the turn is
-/// the longest end of `alone` that `text` begins with. Or it may leave out the end, but not the content.
+/// When more messages follow, a template may leave out the start of a turn, such as the reasoning: then the turn is the
+/// longest suffix of `alone` that is a prefix of `text`. Or it may leave out the end, but not the content.
 fn rewritten_turn(text: &str, alone: &str, message: &Message) -> Option<usize> {
     let without_beginning = overlap(alone.as_bytes(), text.as_bytes());
     if without_beginning > 0 {
@@ -153,13 +156,13 @@ fn rewritten_turn(text: &str, alone: &str, message: &Message) -> Option<usize> {
     (!content.is_empty() && text[..without_end].contains(content)).then_some(without_end)
 }
 
-/// Length of the common beginning, in bytes of whole characters.
+/// Length of the common prefix in bytes, rounded down to whole characters.
 fn common_prefix(a: &str, b: &str) -> usize {
     let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     (0..=same).rev().find(|&at| a.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Length of the longest end of `a` that `b` begins with, by the failure function of Knuth, Morris and Pratt.
+/// Length of the longest suffix of `a` that is a prefix of `b`, by the failure function of Knuth, Morris and Pratt.
 fn overlap(a: &[u8], b: &[u8]) -> usize {
     let b = &b[..b.len().min(a.len())];
     let mut failure = vec![0; b.len()];
@@ -187,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn turns(source: &str, messages: &[(Role, &str)]) -> Result<Vec<String>, DataError> {
+    fn turns(source: &str, messages: &[(MessageRole, &str)]) -> Result<Vec<String>, DataError> {
         let template = ChatTemplate::new(source, Default::default(), UNIX_EPOCH)?;
         let messages: Vec<Message> =
             messages.iter().map(|&(role, content)| Message::new(role, content)).collect();
@@ -198,15 +201,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(source: &str, messages: &[(Role, &str)], expect: &[&str]) {
+    fn check(source: &str, messages: &[(MessageRole, &str)], expect: &[&str]) {
         assert_eq!(turns(source, messages).unwrap(), expect);
     }
 
-    const FOUR: [(Role, &str); 4] = [
-        (Role::User, "q"),
-        (Role::Assistant, "<think>so</think>the"),
-        (Role::User, "r"),
-        (Role::Assistant, "<think>thus</think><them"),
+    const FOUR: [(MessageRole, &str); 4] = [
+        (MessageRole::User, "q"),
+        (MessageRole::Assistant, "<think>so</think>the"),
+        (MessageRole::User, "r"),
+        (MessageRole::Assistant, "<think>thus</think><them"),
     ];
 
     #[test]

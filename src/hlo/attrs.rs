@@ -1,88 +1,88 @@
 use std::{fmt, str::FromStr};
 
-use super::{CompId, Form};
-use crate::base::Literal;
+use super::{AttrsKind, CompId};
+use crate::base::{Diagnostic, Literal};
 
-/// What an instruction carries besides its operands, grouped by layout rather than by opcode.
+/// The attributes of an instruction. Opcodes with the same attributes share a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attrs {
-    /// Nothing.
+    /// None.
     Plain,
-    /// The position of an argument.
+    /// The parameter number.
     Parameter(usize),
-    /// The value of a constant.
+    /// The literal of a constant.
     Constant(Literal),
     /// The dimension along which `iota` counts.
     Iota(usize),
     /// `dimensions` of `broadcast`, `transpose`, `reverse` and `concatenate`.
     Dims(Vec<usize>),
-    /// The relation tested by `compare`.
-    Compare(Comparison),
+    /// The direction of `compare`.
+    Compare(ComparisonDirection),
     /// The dimensions of `dot`.
     Dot(DotDims),
     /// One range per operand dimension.
     Slice(Vec<SliceDim>),
-    /// The sizes of the box that `dynamic-slice` takes.
+    /// The slice sizes of `dynamic-slice`.
     DynamicSlice(Vec<usize>),
     /// One entry per operand dimension.
     Pad(Vec<PadDim>),
-    /// The dimensions `reduce` folds away, and the computation that folds two scalars.
+    /// The attributes of `reduce`.
     Reduce {
-        /// Dimensions of the operand that are folded away.
+        /// Dimensions of the operand that are reduced.
         dims: Vec<usize>,
-        /// Folds two scalars into one.
+        /// The reducer, a computation of two scalars.
         to_apply: CompId,
     },
     /// The dimensions of `gather`.
     Gather(GatherDims),
-    /// The dimensions of `scatter`, and the computation that combines old and new.
+    /// The attributes of `scatter`.
     Scatter {
         /// How updates map to the operand.
         dims: ScatterDims,
-        /// Combines an old and a new scalar.
+        /// The reducer, a computation of the old and the update element.
         to_apply: CompId,
     },
-    /// The computation that `call` runs.
+    /// The callee of `call`.
     Call(CompId),
-    /// The two computations of `while`; both take the carried value.
+    /// The two computations of `while`, both of the carry.
     While {
-        /// Gives a boolean: whether to go on.
+        /// Returns `pred[]`: whether to run the body again.
         condition: CompId,
-        /// Gives the next carried value.
+        /// Returns the next carry.
         body: CompId,
     },
-    /// Which element `get-tuple-element` takes.
+    /// The element index of `get-tuple-element`.
     TupleIndex(usize),
     /// The target of `custom-call`.
     CustomCall(CustomCall),
 }
 
 impl Attrs {
-    /// The layout of this payload.
-    pub fn form(&self) -> Form {
+    /// The kind of these attributes.
+    pub fn attrs_kind(&self) -> AttrsKind {
         match self {
-            Self::Plain => Form::Plain,
-            Self::Parameter(_) => Form::Parameter,
-            Self::Constant(_) => Form::Constant,
-            Self::Iota(_) => Form::Iota,
-            Self::Dims(_) => Form::Dims,
-            Self::Compare(_) => Form::Compare,
-            Self::Dot(_) => Form::Dot,
-            Self::Slice(_) => Form::Slice,
-            Self::DynamicSlice(_) => Form::DynamicSlice,
-            Self::Pad(_) => Form::Pad,
-            Self::Reduce { .. } => Form::Reduce,
-            Self::Gather(_) => Form::Gather,
-            Self::Scatter { .. } => Form::Scatter,
-            Self::Call(_) => Form::Call,
-            Self::While { .. } => Form::While,
-            Self::TupleIndex(_) => Form::TupleIndex,
-            Self::CustomCall(_) => Form::CustomCall,
+            Self::Plain => AttrsKind::Plain,
+            Self::Parameter(_) => AttrsKind::Parameter,
+            Self::Constant(_) => AttrsKind::Constant,
+            Self::Iota(_) => AttrsKind::Iota,
+            Self::Dims(_) => AttrsKind::Dims,
+            Self::Compare(_) => AttrsKind::Compare,
+            Self::Dot(_) => AttrsKind::Dot,
+            Self::Slice(_) => AttrsKind::Slice,
+            Self::DynamicSlice(_) => AttrsKind::DynamicSlice,
+            Self::Pad(_) => AttrsKind::Pad,
+            Self::Reduce { .. } => AttrsKind::Reduce,
+            Self::Gather(_) => AttrsKind::Gather,
+            Self::Scatter { .. } => AttrsKind::Scatter,
+            Self::Call(_) => AttrsKind::Call,
+            Self::While { .. } => AttrsKind::While,
+            Self::TupleIndex(_) => AttrsKind::TupleIndex,
+            Self::CustomCall(_) => AttrsKind::CustomCall,
         }
     }
 
-    /// The computations it refers to.
-    pub fn called(&self) -> Vec<CompId> {
+    /// The computations that the attributes refer to.
+    pub fn callees(&self) -> Vec<CompId> {
         match self {
             Self::Reduce { to_apply, .. } | Self::Scatter { to_apply, .. } | Self::Call(to_apply) => {
                 vec![*to_apply]
@@ -104,16 +104,13 @@ impl Attrs {
         }
     }
 
-    /// The same payload with each computation it refers to renamed.
-    pub fn with_called(mut self, rename: impl Fn(CompId) -> CompId) -> Self {
-        match &mut self {
+    /// The computations that the attributes refer to, for renaming them.
+    pub fn callees_mut(&mut self) -> Vec<&mut CompId> {
+        match self {
             Self::Reduce { to_apply, .. } | Self::Scatter { to_apply, .. } | Self::Call(to_apply) => {
-                *to_apply = rename(*to_apply);
+                vec![to_apply]
             }
-            Self::While { condition, body } => {
-                *condition = rename(*condition);
-                *body = rename(*body);
-            }
+            Self::While { condition, body } => vec![condition, body],
             Self::Plain
             | Self::Parameter(_)
             | Self::Constant(_)
@@ -126,15 +123,14 @@ impl Attrs {
             | Self::Pad(_)
             | Self::Gather(_)
             | Self::TupleIndex(_)
-            | Self::CustomCall(_) => {}
+            | Self::CustomCall(_) => vec![],
         }
-        self
     }
 }
 
-/// The relation tested by `compare`.
+/// The relation that `compare` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Comparison {
+pub enum ComparisonDirection {
     /// Equal.
     Eq,
     /// Not equal.
@@ -149,11 +145,11 @@ pub enum Comparison {
     Lt,
 }
 
-impl Comparison {
-    /// Every relation.
-    pub const ALL: &[Comparison] = &[Self::Eq, Self::Ne, Self::Ge, Self::Gt, Self::Le, Self::Lt];
+impl ComparisonDirection {
+    /// Every direction.
+    pub const ALL: &[ComparisonDirection] = &[Self::Eq, Self::Ne, Self::Ge, Self::Gt, Self::Le, Self::Lt];
 
-    /// The spelling of HLO text and proto.
+    /// The spelling in HLO text and protos.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Eq => "EQ",
@@ -166,35 +162,48 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for ComparisonDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Comparison {
-    type Err = String;
+/// An unknown comparison direction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown comparison direction: {0}")]
+pub struct UnknownComparisonDirection(pub String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+/// An error without a location, with the known directions as the hint.
+impl From<UnknownComparisonDirection> for Diagnostic {
+    fn from(unknown: UnknownComparisonDirection) -> Self {
+        let names: Vec<&str> = ComparisonDirection::ALL.iter().map(|direction| direction.name()).collect();
+        Self::from(unknown.to_string()).with_hint(format!("known: {}", names.join(", ")))
+    }
+}
+
+impl FromStr for ComparisonDirection {
+    type Err = UnknownComparisonDirection;
+
+    fn from_str(text: &str) -> Result<Self, UnknownComparisonDirection> {
         Self::ALL
             .iter()
             .copied()
             .find(|c| c.name() == text)
-            .ok_or_else(|| format!("unknown comparison direction: {text}"))
+            .ok_or_else(|| UnknownComparisonDirection(text.to_owned()))
     }
 }
 
-/// Which dimensions a `dot` sums over and which it pairs; the rest are free.
-/// The result has the batch dimensions, then the free ones of the left, then those of the right.
+/// The batch and contracting dimensions of `dot`; the other dimensions are free. The result has the batch dimensions,
+/// then the free dimensions of the left operand, then those of the right one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DotDims {
-    /// Left dimensions that are paired, in order.
+    /// Batch dimensions of the left operand.
     pub lhs_batch: Vec<usize>,
-    /// Right dimensions that are paired, in order.
+    /// Batch dimensions of the right operand, in the order of those of the left one.
     pub rhs_batch: Vec<usize>,
-    /// Left dimensions summed over, in order.
+    /// Contracting dimensions of the left operand.
     pub lhs_contracting: Vec<usize>,
-    /// Right dimensions summed over, in order.
+    /// Contracting dimensions of the right operand, in the order of those of the left one.
     pub rhs_contracting: Vec<usize>,
 }
 
@@ -203,68 +212,68 @@ pub struct DotDims {
 pub struct SliceDim {
     /// First index.
     pub start: usize,
-    /// One past the last index considered.
+    /// One past the last index that may be included.
     pub limit: usize,
     /// Distance between indices, at least one.
     pub stride: usize,
 }
 
-/// Padding along one dimension; negative edges cut off.
+/// Padding along one dimension; a negative edge removes elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PadDim {
     /// Elements before the first.
     pub low: i64,
     /// Elements after the last.
     pub high: i64,
-    /// Elements between two neighbours.
+    /// Elements between each two neighbours.
     pub interior: usize,
 }
 
 /// The dimensions of `gather`, as XLA's operation semantics name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GatherDims {
-    /// Result dimensions that run inside a slice.
+    /// Result dimensions that index into a slice.
     pub offset_dims: Vec<usize>,
-    /// Operand dimensions of size one in the slice that the result leaves out.
+    /// Operand dimensions of slice size one that the result does not have.
     pub collapsed_slice_dims: Vec<usize>,
-    /// For each component of a start index, the operand dimension it is for.
+    /// The operand dimension of each component of a start index.
     pub start_index_map: Vec<usize>,
-    /// The dimension of the indices that holds the components.
+    /// The dimension of the indices along which the components are.
     pub index_vector_dim: usize,
-    /// The sizes of one slice.
+    /// The slice sizes, one for each operand dimension.
     pub slice_sizes: Vec<usize>,
 }
 
 /// The dimensions of `scatter`, as XLA's operation semantics name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ScatterDims {
-    /// Update dimensions that run inside a window.
+    /// Update dimensions that index into a window.
     pub update_window_dims: Vec<usize>,
-    /// Operand dimensions of size one in the window that the updates leave out.
+    /// Operand dimensions of window size one that the updates do not have.
     pub inserted_window_dims: Vec<usize>,
-    /// For each component of an index, the operand dimension it is for.
+    /// The operand dimension of each component of an index.
     pub scatter_dims_to_operand_dims: Vec<usize>,
-    /// The dimension of the indices that holds the components.
+    /// The dimension of the indices along which the components are.
     pub index_vector_dim: usize,
 }
 
-/// An operation of the platform's own.
+/// A call of an operation of the platform.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CustomCall {
-    /// The name the platform knows it by.
+    /// The name of the operation.
     pub target: String,
-    /// Whether it does more than give a value.
+    /// Whether it has side effects.
     pub side_effect: SideEffect,
     /// Opaque configuration.
     pub backend_config: String,
 }
 
-/// Whether an operation does more than give a value.
+/// Whether an operation has side effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SideEffect {
-    /// It may be left out where nothing uses its value.
+    /// It may be removed if its result is unused.
     #[default]
     Absent,
-    /// It stays, used or not.
+    /// It is kept even if its result is unused.
     Present,
 }

@@ -1,31 +1,37 @@
-//! Modules from Rust. A [`Value`] is a cheap handle, so that graph code reads like the formula it stands for.
+//! Modules from Rust. A [`Value`] is a cheap handle, so that graph code reads like the formula it computes.
 //!
-//! A mistake (an addition of unequal shapes, say) does not stop the code that builds: the first one is kept with the
-//! line of Rust that made it, and [`ModuleBuilder::define`] returns it.
+//! An error (an addition of unequal shapes, say) does not stop the code that builds: the first one is kept with the
+//! line of Rust that caused it, and [`ModuleBuilder::define`] returns it.
 
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
-    panic::Location,
+    panic,
 };
 
 use super::{
-    Alias, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, Value, infer,
-    text::Located,
+    Alias, Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
+    Sharding, Value, infer, text::LocatedModule,
 };
-use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place, Shape, Tag};
+use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, Shape};
 
 /// Collects the computations of a module.
 #[derive(Default)]
 pub struct ModuleBuilder {
     computations: RefCell<Vec<Computation>>,
-    gradients: RefCell<BTreeMap<CompId, CompId>>,
-    derived: RefCell<BTreeMap<(CompId, Vec<usize>), CompId>>,
-    sources: RefCell<BTreeMap<CompId, (String, Vec<usize>)>>,
+    sources: RefCell<BTreeMap<CompId, SourceLines>>,
+    annotations: RefCell<Annotations>,
+}
+
+/// The text that a computation was parsed from.
+struct SourceLines {
+    file: String,
+    /// The line of each instruction, counted from one.
+    lines: Vec<usize>,
 }
 
 impl ModuleBuilder {
-    /// An empty module.
+    /// Creates an empty module.
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,20 +39,20 @@ impl ModuleBuilder {
     /// Adds the computation whose root `define` returns. Its name is made unique in the module.
     ///
     /// # Errors
-    /// The first mistake made while building, with the line of Rust that made it.
+    /// The first error of shape inference while building, with the line of Rust that caused it.
     pub fn define(
         &self,
         name: &str,
         define: impl for<'b> FnOnce(&'b Builder<'b>) -> Value<'b>,
-    ) -> Result<CompId, Findings> {
+    ) -> Result<CompId, Diagnostics> {
         self.try_define(name, |b| Ok(define(b)))
     }
 
-    /// As [`ModuleBuilder::define`], where `define` itself can fail.
+    /// As [`ModuleBuilder::define`], for a `define` that can fail itself.
     ///
     /// # Errors
-    /// What `define` returns, else the first mistake made while building.
-    pub fn try_define<E: From<Findings>>(
+    /// The error of `define`, else the first error of shape inference while building.
+    pub fn try_define<E: From<Diagnostics>>(
         &self,
         name: &str,
         define: impl for<'b> FnOnce(&'b Builder<'b>) -> Result<Value<'b>, E>,
@@ -56,15 +62,22 @@ impl ModuleBuilder {
             name: name.to_owned(),
             instrs: RefCell::default(),
             parameters: Cell::new(0),
-            findings: RefCell::default(),
+            annotations: RefCell::default(),
+            first_error: RefCell::default(),
         };
         let root = define(&builder)?.id;
-        let Builder { module: _, name, instrs, parameters: _, findings } = builder;
-        findings.into_inner().into_result(())?;
-        Ok(self.push(Computation { name, instrs: instrs.into_inner(), root }))
+        let Builder { module: _, name, instrs, parameters: _, annotations, first_error } = builder;
+        if let Some(error) = first_error.into_inner() {
+            return Err(Diagnostics::from(error).into());
+        }
+        let id = self.push(Computation { name, instrs: instrs.into_inner(), root });
+        for (instr, annotation) in annotations.into_inner() {
+            self.annotations.borrow_mut().push(id, instr, annotation);
+        }
+        Ok(id)
     }
 
-    /// Adds a computation that calls only those already here. Its name is made unique.
+    /// Adds a computation that calls only earlier ones. Its name is made unique.
     pub fn push(&self, mut computation: Computation) -> CompId {
         let mut computations = self.computations.borrow_mut();
         let taken = |name: &str| computations.iter().any(|c| c.name == name);
@@ -77,17 +90,27 @@ impl ModuleBuilder {
         CompId::new(computations.len() - 1)
     }
 
-    /// A copy of one of the computations.
+    /// The annotations of an instruction.
+    pub fn annotations(&self, computation: CompId, instr: InstrId) -> Vec<Annotation> {
+        self.annotations.borrow().get(computation, instr).to_vec()
+    }
+
+    /// Attaches to the instructions of `to` the annotations of those with the same ids in `from`.
+    pub fn copy_annotations(&self, from: CompId, to: CompId) {
+        self.annotations.borrow_mut().copy(from, to);
+    }
+
+    /// Returns a copy of a computation.
     pub fn get(&self, id: CompId) -> Computation {
         self.computations.borrow()[id.index()].clone()
     }
 
-    /// The computation that folds two scalars of `dtype` with `opcode`, made on first use.
-    pub fn fold(&self, opcode: Opcode, dtype: DType) -> CompId {
+    /// Returns the reducer that applies `opcode` to two scalars of `dtype`. It is added on first use.
+    pub fn reducer(&self, opcode: Opcode, dtype: DType) -> CompId {
         let name = format!("{opcode}.{dtype}");
         let scalar = || Shape::scalar(dtype);
         let is_it =
-            |c: &Computation| c.name == name && c.fold_opcode() == Some(opcode) && *c.result() == scalar();
+            |c: &Computation| c.name == name && c.reducer_opcode() == Some(opcode) && *c.result() == scalar();
         if let Some(found) = self.computations.borrow().iter().position(is_it) {
             return CompId::new(found);
         }
@@ -95,71 +118,47 @@ impl ModuleBuilder {
             Instr::new(name.to_owned(), Opcode::Parameter, scalar(), vec![], Attrs::Parameter(number))
         };
         let operands = vec![InstrId::new(0), InstrId::new(1)];
-        let folded = Instr::new("folded".to_owned(), opcode, scalar(), operands, Attrs::Plain);
-        let instrs = vec![parameter(0, "x"), parameter(1, "y"), folded];
+        let root = Instr::new("reduced".to_owned(), opcode, scalar(), operands, Attrs::Plain);
+        let instrs = vec![parameter(0, "x"), parameter(1, "y"), root];
         self.push(Computation { name, instrs, root: InstrId::new(2) })
     }
 
-    /// Adds every computation that was read from `file` and returns where its entry now stands.
-    pub fn import(&self, located: &Located, file: &str) -> CompId {
+    /// Adds every computation of a module that was parsed from `file`, and returns the id of its entry. A computation
+    /// that is already there is not added again.
+    pub fn import(&self, located: &LocatedModule, file: &str) -> CompId {
         let module = &located.module;
-        let mut renamed: Vec<CompId> = Vec::with_capacity(module.computations.len());
+        let mut ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
         for (index, computation) in module.computations.iter().enumerate() {
             let mut copy = computation.clone();
             for instr in &mut copy.instrs {
-                let attrs = std::mem::replace(&mut instr.attrs, Attrs::Plain);
-                instr.attrs = attrs.with_called(|id| renamed[id.index()]);
+                instr.attrs.callees_mut().into_iter().for_each(|callee| *callee = ids[callee.index()]);
             }
             let found = self.computations.borrow().iter().position(|c| *c == copy);
             let id = found.map_or_else(|| self.push(copy), CompId::new);
-            let lines = || (file.to_owned(), located.lines(CompId::new(index)).to_vec());
-            self.sources.borrow_mut().entry(id).or_insert_with(lines);
-            renamed.push(id);
+            let lines = located.lines(CompId::new(index)).to_vec();
+            self.sources
+                .borrow_mut()
+                .entry(id)
+                .or_insert_with(|| SourceLines { file: file.to_owned(), lines });
+            ids.push(id);
         }
-        renamed[module.entry.index()]
+        ids[module.entry.index()]
     }
 
-    /// The place of an instruction: its line of the file that its computation was read from, else its computation.
-    pub fn place(&self, computation: CompId, instr: InstrId) -> Place {
+    /// Returns the location of an instruction: the file and line that it was parsed from, else its computation.
+    pub fn location(&self, computation: CompId, instr: InstrId) -> Location {
         let sources = self.sources.borrow();
         let source = sources.get(&computation);
-        let line = source.and_then(|(file, lines)| Some(Place::line(file, *lines.get(instr.index())?)));
+        let line = source.and_then(|source| {
+            let line = source.lines.get(instr.index())?;
+            Some(Location::line(&source.file, *line))
+        });
         let computations = self.computations.borrow();
         let computation = &computations[computation.index()];
-        line.unwrap_or_else(|| Place::file(&computation.name)).at(&computation.instr(instr).name)
+        line.unwrap_or_else(|| Location::file(&computation.name)).at(&computation.instr(instr).name)
     }
 
-    /// Says that `gradient` differentiates `primal`: it takes the arguments of `primal`, its result and the
-    /// cotangent of the result, and gives the tuple of the cotangents of its floating-point arguments.
-    pub fn set_gradient(&self, primal: CompId, gradient: CompId) {
-        self.gradients.borrow_mut().insert(primal, gradient);
-    }
-
-    /// The gradient computation of `primal`, if one was set.
-    pub fn gradient(&self, primal: CompId) -> Option<CompId> {
-        self.gradients.borrow().get(&primal).copied()
-    }
-
-    /// The computation that `derive` makes of `primal` for the parameters `wrt`; made when first asked for.
-    ///
-    /// # Errors
-    /// What `derive` returns.
-    pub fn derived_once<E>(
-        &self,
-        primal: CompId,
-        wrt: Vec<usize>,
-        derive: impl FnOnce(&[usize]) -> Result<CompId, E>,
-    ) -> Result<CompId, E> {
-        let known = self.derived.borrow().get(&(primal, wrt.clone())).copied();
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let made = derive(&wrt)?;
-        self.derived.borrow_mut().insert((primal, wrt), made);
-        Ok(made)
-    }
-
-    /// The module that starts at `entry`.
+    /// Returns the module with the given entry computation.
     pub fn finish(self, name: &str, entry: CompId, aliases: Vec<Alias>) -> Module {
         Module {
             name: name.to_owned(),
@@ -168,6 +167,7 @@ impl ModuleBuilder {
             aliases,
             host_parameters: BTreeSet::new(),
             frontend_attributes: BTreeMap::new(),
+            annotations: self.annotations.into_inner(),
         }
     }
 }
@@ -178,16 +178,17 @@ pub struct Builder<'m> {
     name: String,
     instrs: RefCell<Vec<Instr>>,
     parameters: Cell<usize>,
-    findings: RefCell<Findings>,
+    annotations: RefCell<Vec<(InstrId, Annotation)>>,
+    first_error: RefCell<Option<Diagnostic>>,
 }
 
 impl<'m> Builder<'m> {
-    /// The module this computation will be part of.
+    /// The module that the computation will be part of.
     pub fn module(&self) -> &'m ModuleBuilder {
         self.module
     }
 
-    /// The next argument of the computation.
+    /// Adds the next parameter of the computation.
     #[track_caller]
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>) -> Value<'_> {
         let number = self.parameters.replace(self.parameters.get() + 1);
@@ -195,55 +196,55 @@ impl<'m> Builder<'m> {
         value.named(name)
     }
 
-    /// A value known now.
+    /// Adds a constant.
     #[track_caller]
     pub fn constant(&self, literal: Literal) -> Value<'_> {
         self.push(Opcode::Constant, &[], Attrs::Constant(literal), None)
     }
 
-    /// One number, rounded to `dtype`.
+    /// Adds a scalar constant, rounded to `dtype`.
     #[track_caller]
     pub fn scalar(&self, dtype: DType, value: f64) -> Value<'_> {
         self.constant(Literal::scalar(dtype, value))
     }
 
-    /// An array with the same number everywhere.
+    /// Adds an array whose elements are all `value`.
     #[track_caller]
     pub fn full(&self, shape: ArrayShape, value: f64) -> Value<'_> {
         self.scalar(shape.dtype, value).broadcast(&shape.dims, &[])
     }
 
-    /// An array that counts up from zero along `dim`.
+    /// Adds an array that counts up from zero along `dim`.
     #[track_caller]
     pub fn iota(&self, shape: ArrayShape, dim: usize) -> Value<'_> {
         self.push(Opcode::Iota, &[], Attrs::Iota(dim), Some(shape.into()))
     }
 
-    /// Several values as one.
+    /// Adds a tuple.
     #[track_caller]
     pub fn tuple(&self, elements: &[Value<'_>]) -> Value<'_> {
         self.push(Opcode::Tuple, elements, Attrs::Plain, None)
     }
 
-    /// The result of another computation of the module.
+    /// Adds a call of another computation of the module.
     #[track_caller]
     pub fn call(&self, callee: CompId, arguments: &[Value<'_>]) -> Value<'_> {
         self.push(Opcode::Call, arguments, Attrs::Call(callee), None)
     }
 
-    /// Runs `body` on the carried value as long as `condition` holds.
+    /// Adds a loop that applies `body` to the carry as long as `condition` of it is true.
     #[track_caller]
     pub fn while_loop(&self, condition: CompId, body: CompId, init: Value<'_>) -> Value<'_> {
         self.push(Opcode::While, &[init], Attrs::While { condition, body }, None)
     }
 
-    /// An operation of the platform's own.
+    /// Adds a custom call with a result of the given shape.
     #[track_caller]
     pub fn custom_call(&self, call: CustomCall, operands: &[Value<'_>], shape: Shape) -> Value<'_> {
         self.push(Opcode::CustomCall, operands, Attrs::CustomCall(call), Some(shape))
     }
 
-    /// Any instruction. `declared` is the shape of results that do not follow from the operands.
+    /// Adds an instruction. `declared` is the result shape where it does not follow from the operands.
     #[track_caller]
     pub fn push(
         &self,
@@ -252,16 +253,16 @@ impl<'m> Builder<'m> {
         attrs: Attrs,
         declared: Option<Shape>,
     ) -> Value<'_> {
-        let caller = Location::caller();
+        let caller = panic::Location::caller();
         let operands: Vec<InstrId> = operands.iter().map(|value| value.id).collect();
         let mut instrs = self.instrs.borrow_mut();
         let shape = {
             let shapes: Vec<&Shape> = operands.iter().map(|id| &instrs[id.index()].shape).collect();
             let computations = self.module.computations.borrow();
-            infer(opcode, &shapes, &attrs, declared.as_ref(), &computations).unwrap_or_else(|message| {
-                self.complain(opcode, &shapes, message, caller);
-                let stand_in = declared.as_ref().or(shapes.first().copied());
-                stand_in.cloned().unwrap_or(Shape::Tuple(Vec::new()))
+            infer(opcode, &shapes, &attrs, declared.as_ref(), &computations).unwrap_or_else(|error| {
+                self.report(opcode, &shapes, &error, caller);
+                let fallback = declared.as_ref().or(shapes.first().copied());
+                fallback.cloned().unwrap_or(Shape::Tuple(Vec::new()))
             })
         };
         let id = InstrId::new(instrs.len());
@@ -274,12 +275,12 @@ impl<'m> Builder<'m> {
         self.instrs.borrow()[id.index()].shape.clone()
     }
 
-    /// Names an instruction; its number keeps the name unique.
+    /// Names an instruction. The number of the instruction keeps the name unique.
     pub(super) fn rename(&self, id: InstrId, name: &str) {
         self.instrs.borrow_mut()[id.index()].name = format!("{name}.{}", id.index());
     }
 
-    /// Says where the value of an instruction shall lie.
+    /// Sets the sharding of an instruction.
     pub(super) fn set_sharding(&self, id: InstrId, sharding: Sharding) {
         self.instrs.borrow_mut()[id.index()].sharding = Some(sharding);
     }
@@ -289,26 +290,30 @@ impl<'m> Builder<'m> {
         self.instrs.borrow_mut()[id.index()].frontend_attributes.insert(key.to_owned(), value);
     }
 
-    /// Says how the value of an instruction lies on a mesh, after what was said before.
-    #[track_caller]
-    pub(super) fn tag(&self, id: InstrId, tag: Tag) {
-        let instr = &mut self.instrs.borrow_mut()[id.index()];
-        if !matches!(&instr.shape, Shape::Array(array) if array.rank() == tag.dims.len()) {
-            let names: Vec<&str> = tag.dims.iter().map(|dim| dim.name()).collect();
-            let message = format!("expected a name for each dimension, found [{}]", names.join(", "));
-            self.complain(instr.opcode, &[&instr.shape], message, Location::caller());
-        } else if instr.tags.last() != Some(&tag) {
-            instr.tags.push(tag);
+    /// Attaches an annotation to an instruction, unless the last one there is equal.
+    pub(super) fn annotate(&self, id: InstrId, annotation: Annotation) {
+        let mut annotations = self.annotations.borrow_mut();
+        let last = annotations.iter().rev().find(|(instr, _)| *instr == id);
+        if last.is_none_or(|(_, last)| *last != annotation) {
+            annotations.push((id, annotation));
         }
     }
 
-    fn complain(&self, opcode: Opcode, shapes: &[&Shape], message: String, at: &Location<'_>) {
-        let mut findings = self.findings.borrow_mut();
-        if findings.0.is_empty() {
+    /// Reports an instruction as invalid.
+    #[track_caller]
+    pub(super) fn reject(&self, id: InstrId, message: String) {
+        let instr = &self.instrs.borrow()[id.index()];
+        self.report(instr.opcode, &[&instr.shape], &message.into(), panic::Location::caller());
+    }
+
+    /// Keeps an error at a line of Rust, unless there was one before.
+    fn report(&self, opcode: Opcode, shapes: &[&Shape], error: &Diagnostic, at: &panic::Location<'_>) {
+        self.first_error.borrow_mut().get_or_insert_with(|| {
             let shapes: Vec<String> = shapes.iter().map(ToString::to_string).collect();
-            let place = Place::line(at.file(), at.line() as usize).at(&self.name);
-            findings.push(Finding::new(place, format!("{opcode}({}): {message}", shapes.join(", "))));
-        }
+            let location = Location::line(at.file(), at.line() as usize).at(&self.name);
+            let message = format!("{opcode}({}): {}", shapes.join(", "), error.message);
+            Diagnostic::error(location, message)
+        });
     }
 }
 
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_says_where_it_lies_and_verification_checks_it() {
+    fn a_sharding_is_set_on_the_instruction_and_verified() {
         let verified = |sharding: Sharding| {
             let module = ModuleBuilder::new();
             let entry = module.define("f", |b| {
@@ -343,13 +348,13 @@ mod tests {
         let line =
             "sharding={devices=[4,2]<=[8] last_tile_dim_replicate}, frontend_attributes={key=\"value\"}";
         assert!(text.contains(line), "{text}");
-        let findings = verified(Sharding::on_mesh(&[4, 2], &[vec![0], vec![1]])).unwrap_err();
+        let diagnostics = verified(Sharding::on_mesh(&[4, 2], &[vec![0], vec![1]])).unwrap_err();
         let message = "f: `x.0`: expected a sharding for f32[8], found {devices=[4,2]<=[8]}";
-        assert_eq!(findings.to_string(), message);
+        assert_eq!(diagnostics.to_string(), message);
     }
 
     #[test]
-    fn the_first_mistake_is_returned_with_its_line() {
+    fn the_first_error_is_returned_with_its_line() {
         let module = ModuleBuilder::new();
         let line = line!() + 4;
         let result = module.define("f", |b| {

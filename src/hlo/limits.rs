@@ -1,51 +1,37 @@
-//! Limits of what a module may hold. Passes follow nesting by recursion, for which the stack of a thread must suffice.
+//! Limits on the size of a module. Passes recurse along nesting, for which the stack of a thread must suffice.
 
 use super::{CompId, Computation};
+use crate::base::Diagnostic;
 
-/// More dimensions than any array has; keeps hostile files from costing quadratic time.
+/// Maximum rank. It is larger than that of any array and keeps hostile files from costing quadratic time.
 pub(super) const MAX_DIMS: usize = 64;
 
-/// Tuples inside each other.
+/// Maximum nesting of tuples.
 pub(super) const MAX_TUPLE_NESTING: usize = 32;
 
-/// Calls, loops and reductions inside each other, which differentiation and plugins follow; a training step nests fewer
+/// Maximum nesting of calls, loops and reducers, along which autodiff and plugins recurse; a training step nests fewer
 /// than ten.
 pub(crate) const MAX_CALL_DEPTH: usize = 64;
 
-/// The first computation with calls nested deeper than [`MAX_CALL_DEPTH`], and what is wrong with it. Each computation calls
-/// only earlier ones.
-pub(super) fn too_deep(computations: &[Computation]) -> Option<(CompId, String)> {
+/// The first computation with calls nested deeper than [`MAX_CALL_DEPTH`], and the error without its location. Each
+/// computation calls only earlier ones.
+pub(super) fn call_depth_error(computations: &[Computation]) -> Option<(CompId, Diagnostic)> {
     let mut depths: Vec<usize> = Vec::with_capacity(computations.len());
     for computation in computations {
-        let called = computation.instrs.iter().flat_map(|instr| instr.attrs.called());
-        // Other checks report callees that do not come earlier.
+        let called = computation.instrs.iter().flat_map(|instr| instr.attrs.callees());
+        // Other checks report callees that are not defined earlier.
         let deepest = called.filter_map(|callee| depths.get(callee.index())).max();
         depths.push(deepest.map_or(0, |depth| depth + 1));
     }
     let id = CompId::new(depths.iter().position(|&depth| depth > MAX_CALL_DEPTH)?);
-    Some((id, format!("expected at most {MAX_CALL_DEPTH} nested calls, found more")))
+    let error = Diagnostic::from(format!("expected at most {MAX_CALL_DEPTH} nested calls, found more"));
+    Some((id, error.with_hint("inline some callees into their callers")))
 }
 
-/// What to do about nested calls.
-pub(super) const HINT: &str = "put the instructions of some callees into their callers";
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::hlo::{Module, proto, text, verify};
-
-    /// The text of a module in which `depth` calls are nested, of four lines for each computation.
-    pub(crate) fn nested_calls(depth: usize) -> String {
-        let computation = |name: String, y: String| {
-            format!("{name} {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] {y}\n}}\n")
-        };
-        let call = |n: usize| {
-            let entry = if n == depth { "ENTRY " } else { "" };
-            computation(format!("{entry}call{n}"), format!("call(x), to_apply=call{}", n - 1))
-        };
-        let leaf = computation("call0".to_owned(), "sine(x)".to_owned());
-        (1..=depth).fold(format!("HloModule m\n{leaf}"), |text, n| text + &call(n))
-    }
+    use crate::hlo::{Module, proto, testing::nested_calls, text, verify};
 
     /// The same with loops.
     fn nested_loops(depth: usize) -> String {
@@ -59,9 +45,11 @@ pub(crate) mod tests {
         for (nested, line) in [(nested_calls as fn(usize) -> String, 262), (nested_loops, 266)] {
             text::parse(&nested(MAX_CALL_DEPTH), "t.hlo").unwrap();
             for depth in [MAX_CALL_DEPTH + 1, 20_000] {
+                // `call65` is the entry of the first module, after the word `ENTRY`.
+                let column = if depth == MAX_CALL_DEPTH + 1 { 7 } else { 1 };
                 let expect = format!(
-                    "t.hlo:{line}: `call65`: column 1: expected at most 64 nested calls, found more\n  \
-                     hint: put the instructions of some callees into their callers"
+                    "t.hlo:{line}:{column}: `call65`: expected at most 64 nested calls, found more\n  \
+                     hint: inline some callees into their callers"
                 );
                 let found = text::parse(&nested(depth), "t.hlo").unwrap_err().to_string();
                 assert_eq!(found, expect, "{depth}");
@@ -78,7 +66,7 @@ pub(crate) mod tests {
                 let callee = module.entry;
                 caller.name = format!("call{}", module.computations.len());
                 for instr in &mut caller.instrs {
-                    instr.attrs = instr.attrs.clone().with_called(|_| callee);
+                    instr.attrs.callees_mut().into_iter().for_each(|called| *called = callee);
                 }
                 module.entry = CompId::new(module.computations.len());
                 module.computations.push(caller);
@@ -91,7 +79,9 @@ pub(crate) mod tests {
             let found = verify(module(extra)).unwrap_err().to_string();
             assert_eq!(
                 found,
-                format!("call65: expected at most 64 nested calls, found more\n  hint: {HINT}")
+                format!(
+                    "call65: expected at most 64 nested calls, found more\n  hint: inline some callees into their callers"
+                )
             );
         }
     }

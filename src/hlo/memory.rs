@@ -1,37 +1,37 @@
-//! How a module says which of its values lie in the host's memory.
+//! Annotations of values in host memory.
 //!
-//! A custom call on a value inside says where the value is to go, and compilers follow it through slices, updates, tuples
-//! and loops to whatever else must lie there. Of a parameter the module itself speaks, in two places, since compilers read
-//! one or the other: a frontend attribute with a number for each parameter (TPUs, and every client), and the layout of the
-//! entry (GPUs, compiled for ahead of time).
+//! A custom call moves a value to a memory space, and compilers propagate the space through slices, updates, tuples and
+//! loops. The memory spaces of entry parameters are written on the module, in two places, since compilers read one or
+//! the other: a frontend attribute with a number for each parameter (TPU, and every client), and the entry computation
+//! layout (GPU, compiled ahead of time).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CustomCall, Module, SideEffect};
-use crate::base::Memory;
+use crate::base::{Diagnostic, MemorySpace};
 
-/// The custom call that moves its operand into the memory that [`BUFFER_PLACEMENT`] names.
+/// The target of the custom call that moves its operand to the memory space in [`BUFFER_PLACEMENT`].
 const PLACEMENT: &str = "annotate_device_placement";
 
-/// The frontend attribute of that call: PJRT's name of a kind of memory.
+/// The frontend attribute of that call: PJRT's name of a memory kind.
 pub(super) const BUFFER_PLACEMENT: &str = "_xla_buffer_placement";
 
-/// The frontend attribute of a module that holds the memory space of each parameter, with `;` between them.
+/// The module's frontend attribute with the memory space of each entry parameter, separated by `;`.
 pub(super) const ARG_MEMORY_SPACES: &str = "arg_memory_spaces";
 
-/// The call with that target. It counts as a side effect, or compilers would take it for a call without use.
+/// The custom call that moves its operand. It has a side effect so that compilers do not remove it.
 pub(super) fn placement() -> CustomCall {
     let (target, backend_config) = (PLACEMENT.to_owned(), String::new());
     CustomCall { target, side_effect: SideEffect::Present, backend_config }
 }
 
 impl Module {
-    /// The memory of a parameter of the entry.
-    pub fn parameter_memory(&self, number: usize) -> Memory {
-        if self.host_parameters.contains(&number) { Memory::Host } else { Memory::Device }
+    /// The memory space of an entry parameter.
+    pub fn parameter_memory(&self, number: usize) -> MemorySpace {
+        if self.host_parameters.contains(&number) { MemorySpace::Host } else { MemorySpace::Device }
     }
 
-    /// The frontend attributes that it has in text and protos, the one that speaks of parameters among them.
+    /// The frontend attributes in text and protos, which include the memory spaces of parameters.
     pub(super) fn written_attributes(&self) -> BTreeMap<String, String> {
         let mut attributes = self.frontend_attributes.clone();
         if !self.host_parameters.is_empty() {
@@ -43,22 +43,23 @@ impl Module {
     }
 }
 
-/// Takes what speaks of parameters out of written attributes: the parameters that lie on the host.
+/// Removes the memory spaces of parameters from frontend attributes, and returns the parameters in host memory.
 ///
 /// # Errors
-/// If it names another memory. XLA would abort on what is no number.
+/// A memory space other than 0 and 5. XLA aborts on text that is not a number.
 pub(super) fn take_host_parameters(
     attributes: &mut BTreeMap<String, String>,
-) -> Result<BTreeSet<usize>, String> {
+) -> Result<BTreeSet<usize>, Diagnostic> {
     let spaces = attributes.remove(ARG_MEMORY_SPACES).unwrap_or_default();
     let mut host = BTreeSet::new();
     for (number, space) in spaces.split(';').filter(|space| !space.is_empty()).enumerate() {
-        let known = Memory::ALL.iter().find(|memory| memory.space().to_string() == space);
+        let known = MemorySpace::ALL.iter().find(|memory| memory.space().to_string() == space);
         match known {
-            Some(Memory::Host) => drop(host.insert(number)),
-            Some(Memory::Device) => {}
+            Some(MemorySpace::Host) => drop(host.insert(number)),
+            Some(MemorySpace::Device) => {}
             None => {
-                return Err(format!("expected memory spaces 0 and 5 in {ARG_MEMORY_SPACES}, found {space}"));
+                let expected = format!("expected memory space 0 or 5 in {ARG_MEMORY_SPACES}");
+                return Err(format!("{expected}, found {space}").into());
             }
         }
     }
@@ -73,12 +74,12 @@ mod tests {
         hlo::{Alias, ModuleBuilder, Verified, text, verify},
     };
 
-    /// A sum of an array on the host and one on the device.
+    /// A sum of an array in host memory and one in device memory.
     fn sum(host_parameters: &[usize]) -> Module {
         let builder = ModuleBuilder::new();
         let entry = builder.define("f", |b| {
             let [x, y] = ["x", "y"].map(|name| b.parameter(name, ArrayShape::new(DType::F32, [2, 3])));
-            b.tuple(&[x + y.placed(Memory::Device)])
+            b.tuple(&[x + y.to_memory_space(MemorySpace::Device)])
         });
         let module = builder.finish("m", entry.unwrap(), vec![]);
         Module { host_parameters: host_parameters.iter().copied().collect(), ..module }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn text_says_where_parameters_lie_and_values_go() {
+    fn text_has_the_memory_spaces_of_parameters_and_values() {
         let text = text::print(&verified());
         let header = "HloModule m, entry_computation_layout={(f32[2,3]{1,0}, f32[2,3]{1,0:S(5)})->(f32[2,3]{1,0})}, \
                       frontend_attributes={arg_memory_spaces=\"0;5\"}";
@@ -111,20 +112,23 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_lie_on_the_host_is_named() {
-        check_refused(sum(&[2]), "m: expected an array as the parameter 2, which lies on the host");
+    fn invalid_host_parameters_are_reported() {
+        check_refused(sum(&[2]), "m: expected an array as host parameter 2, found none");
         let aliases = vec![Alias { output: 0, parameter: 1 }];
         check_refused(
             Module { aliases, ..sum(&[1]) },
-            "m: Alias { output: 0, parameter: 1 } donates a parameter that lies on the host to a result on the device",
+            "m: alias of output 0 to parameter 1 donates a parameter in host memory to a result in device memory",
         );
         let mut listed = sum(&[]);
         listed.frontend_attributes.insert(ARG_MEMORY_SPACES.into(), "0;5".into());
-        check_refused(listed, "m: expected parameters on the host to be listed, found arg_memory_spaces");
+        check_refused(
+            listed,
+            "m: unexpected frontend attribute arg_memory_spaces: expected host_parameters instead",
+        );
         let text = text::print(&verified()).replace("0;5", "0;x");
         assert_eq!(
             text::parse(&text, "m.hlo").unwrap_err().to_string(),
-            "m.hlo:1: column 115: expected memory spaces 0 and 5 in arg_memory_spaces, found x"
+            "m.hlo:1:115: expected memory space 0 or 5 in arg_memory_spaces, found x"
         );
     }
 }

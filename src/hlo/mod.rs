@@ -1,14 +1,16 @@
-//! Layer 1: the HLO intermediate representation. It knows no model, mesh or device.
+//! Layer 1: the HLO intermediate representation, independent of models, meshes and devices.
 //!
-//! A [`Module`] is an arena of [`Computation`]s, a computation an arena of [`Instr`]s. References point only
-//! backwards: an instruction names earlier operands, a computation calls earlier computations. Ascending ids are
-//! therefore a topological order, and nothing here is ever recursive in itself.
+//! A [`Module`] is an arena of [`Computation`]s, a computation is an arena of [`Instr`]s. An instruction has only earlier
+//! operands, and a computation calls only earlier computations. Ascending ids are therefore a topological order, and
+//! recursion is impossible.
 //!
-//! [`ModuleBuilder`] makes modules from Rust, [`text::parse()`] from HLO text. [`verify()`] turns a module into a
-//! [`Verified`] one or lists all that is wrong with it; printers, encoders and plugins take only the latter.
+//! [`ModuleBuilder`] builds modules from Rust, [`text::parse()`] from HLO text. [`verify()`] turns a module into a
+//! [`Verified`] one or reports every error in it; printers, encoders and plugins take only verified modules.
 
+mod annotations;
 mod attrs;
 mod builder;
+mod ids;
 mod infer;
 mod limits;
 mod loops;
@@ -18,23 +20,29 @@ mod opcode;
 pub mod proto;
 mod sharding;
 pub mod shardy;
+mod slices;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod text;
+mod tree;
 mod value;
 mod verify;
-mod windows;
 
+pub use annotations::{Annotation, Annotations};
 pub use attrs::{
-    Attrs, Comparison, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
+    Attrs, ComparisonDirection, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
+    UnknownComparisonDirection,
 };
 pub use builder::{Builder, ModuleBuilder};
+pub use ids::{CompId, InstrId};
 pub use infer::infer;
 #[cfg(test)]
-pub(crate) use limits::{MAX_CALL_DEPTH, tests::nested_calls};
-pub use loops::Turn;
-pub use module::{Alias, CompId, Computation, Instr, InstrId, Module};
-pub use opcode::{Class, Form, Opcode};
-pub use sharding::{Devices, Sharding, Tiling};
+pub(crate) use limits::MAX_CALL_DEPTH;
+pub use loops::Iteration;
+pub use module::{Alias, Computation, Instr, Module};
+pub use opcode::{AttrsKind, Opcode, OpcodeClass, ShapeRule, UnknownOpcode};
+pub use sharding::{Sharding, TileAssignment, Tiling};
+pub use tree::ValueTree;
+pub(crate) use tree::value_tree;
 pub use value::Value;
 pub use verify::{Verified, verify};

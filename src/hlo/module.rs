@@ -3,91 +3,46 @@ use std::{
     fmt,
 };
 
-use super::{Attrs, Opcode, Sharding};
-use crate::base::{Shape, Tag};
+use super::{
+    Annotations, Attrs, Opcode, Sharding,
+    ids::{CompId, InstrId},
+};
+use crate::base::Shape;
 
-macro_rules! ids {
-    ($( $(#[$doc:meta])* $name:ident, $prefix:literal; )*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(u32);
-
-        impl $name {
-            /// The id at a position of its arena.
-            ///
-            /// # Panics
-            /// Past `u32::MAX`, which no arena reaches.
-            pub fn new(index: usize) -> Self {
-                Self(u32::try_from(index).expect("an arena holds fewer than 2^32 entries"))
-            }
-
-            /// The position in its arena.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{}"), self.0)
-            }
-        }
-    )* };
-}
-
-ids! {
-    /// Position of an instruction inside one computation.
-    InstrId, "%";
-    /// Position of a computation inside one module.
-    CompId, "@";
-}
-
-/// One operation of a computation.
+/// An instruction of a computation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instr {
     /// Unique in its computation.
     pub name: String,
-    /// What it computes.
+    /// The operation.
     pub opcode: Opcode,
-    /// The shape of its value.
+    /// The result shape.
     pub shape: Shape,
     /// Earlier instructions of the same computation.
     pub operands: Vec<InstrId>,
-    /// The payload that [`Opcode::form`] asks for.
+    /// The attributes, of the kind [`Opcode::attrs_kind`].
     pub attrs: Attrs,
-    /// Where its value shall lie; partitioners choose where nothing is said.
+    /// The sharding of the result; partitioners choose one where there is none.
     pub sharding: Option<Sharding>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
-    /// How its value lies on any mesh, one after the other: it is computed as the first says and used as the last says.
-    /// They become shardings once there is a mesh, and are no part of HLO.
-    pub tags: Vec<Tag>,
 }
 
 impl Instr {
-    /// An instruction without annotations.
+    /// Creates an instruction without annotations.
     pub fn new(name: String, opcode: Opcode, shape: Shape, operands: Vec<InstrId>, attrs: Attrs) -> Self {
-        Self {
-            name,
-            opcode,
-            shape,
-            operands,
-            attrs,
-            sharding: None,
-            frontend_attributes: BTreeMap::new(),
-            tags: Vec::new(),
-        }
+        Self { name, opcode, shape, operands, attrs, sharding: None, frontend_attributes: BTreeMap::new() }
     }
 }
 
-/// A function from parameters to the value of its root.
+/// A function from parameters to the result of its root instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computation {
     /// Unique in its module.
     pub name: String,
     /// In topological order.
     pub instrs: Vec<Instr>,
-    /// The instruction whose value is the result.
+    /// The instruction whose result is that of the computation.
     pub root: InstrId,
 }
 
@@ -95,12 +50,12 @@ impl Computation {
     /// The instruction with this id.
     ///
     /// # Panics
-    /// If the id is of another, larger computation.
+    /// If the id is out of range.
     pub fn instr(&self, id: InstrId) -> &Instr {
         &self.instrs[id.index()]
     }
 
-    /// The shape of the result.
+    /// The result shape.
     pub fn result(&self) -> &Shape {
         &self.instr(self.root).shape
     }
@@ -123,8 +78,8 @@ impl Computation {
         found.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The operation, if all this computation does is to apply one to its two parameters in order.
-    pub fn fold_opcode(&self) -> Option<Opcode> {
+    /// The opcode, if the computation applies a single one to its two parameters in order.
+    pub fn reducer_opcode(&self) -> Option<Opcode> {
         let parameters = self.parameters();
         let root = self.instr(self.root);
         (self.instrs.len() == 3 && parameters.len() == 2 && root.operands == parameters)
@@ -137,44 +92,52 @@ impl Computation {
     }
 }
 
-/// An output that reuses the memory of an argument: the argument is donated.
+/// An input-output alias: an output that reuses the buffer of a donated argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alias {
-    /// Which element of the entry's result tuple.
+    /// The index in the result tuple of the entry.
     pub output: usize,
-    /// Which parameter of the entry.
+    /// The parameter number in the entry.
     pub parameter: usize,
 }
 
-/// A whole program: computations, one of which is the entry.
+impl fmt::Display for Alias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "alias of output {} to parameter {}", self.output, self.parameter)
+    }
+}
+
+/// An HLO module: computations, one of which is the entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// Shown in dumps and profiles.
+    /// The name in dumps and profiles.
     pub name: String,
-    /// In an order in which each calls only earlier ones.
+    /// In topological order: each calls only earlier ones.
     pub computations: Vec<Computation>,
-    /// Where execution starts.
+    /// The computation that is executed.
     pub entry: CompId,
-    /// Donated arguments.
+    /// Donated arguments and the outputs that reuse their buffers.
     pub aliases: Vec<Alias>,
-    /// Parameters of the entry that lie in the host's memory, by number. What is computed with is placed on the device
-    /// first, as [`Value::placed`](super::Value::placed) does: else a TPU's compiler refuses, and a GPU reads every element
-    /// from the host whenever it is used.
+    /// The numbers of the entry parameters in host memory. A value must be moved to device memory, with
+    /// [`Value::to_memory_space`](super::Value::to_memory_space), before it is computed with: otherwise TPU compilers
+    /// fail, and GPUs read elements from the host at each use.
     pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
+    /// Notes of other layers on instructions; no part of HLO.
+    pub annotations: Annotations,
 }
 
 impl Module {
     /// The computation with this id.
     ///
     /// # Panics
-    /// If the id is of another, larger module.
+    /// If the id is out of range.
     pub fn computation(&self, id: CompId) -> &Computation {
         &self.computations[id.index()]
     }
 
-    /// Where execution starts.
+    /// The computation that is executed.
     pub fn entry(&self) -> &Computation {
         self.computation(self.entry)
     }

@@ -1,8 +1,10 @@
 use std::{fmt, str::FromStr};
 
+use crate::base::{Diagnostic, nearest};
+
 macro_rules! opcodes {
-    ($( $(#[$doc:meta])* $variant:ident = $name:literal, $form:ident, $arity:expr, $class:ident; )*) => {
-        /// An HLO operation. The table in this file is the one place that lists them.
+    ($( $(#[$doc:meta])* $variant:ident = $name:literal, $attrs:ident, $arity:expr, $class:ident, $shape:ident; )*) => {
+        /// An HLO opcode. The table in this file is the only list of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Opcode { $( $(#[$doc])* $variant, )* }
 
@@ -10,14 +12,14 @@ macro_rules! opcodes {
             /// Every opcode, in the order of the table.
             pub const ALL: &[Opcode] = &[$( Opcode::$variant, )*];
 
-            /// The spelling of HLO text and of `HloInstructionProto.opcode`.
+            /// The spelling in HLO text and in `HloInstructionProto.opcode`.
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $name, )* }
             }
 
-            /// Which attribute payload the instruction carries.
-            pub const fn form(self) -> Form {
-                match self { $( Self::$variant => Form::$form, )* }
+            /// The kind of attributes that an instruction with this opcode has.
+            pub const fn attrs_kind(self) -> AttrsKind {
+                match self { $( Self::$variant => AttrsKind::$attrs, )* }
             }
 
             /// The number of operands, or `None` for a variadic opcode.
@@ -25,17 +27,22 @@ macro_rules! opcodes {
                 match self { $( Self::$variant => $arity, )* }
             }
 
-            /// How the shape of the result follows from the operands.
-            pub const fn class(self) -> Class {
-                match self { $( Self::$variant => Class::$class, )* }
+            /// What kind of work the opcode does.
+            pub const fn class(self) -> OpcodeClass {
+                match self { $( Self::$variant => OpcodeClass::$class, )* }
+            }
+
+            /// How the result shape follows from the operand shapes.
+            pub const fn shape_rule(self) -> ShapeRule {
+                match self { $( Self::$variant => ShapeRule::$shape, )* }
             }
         }
     };
 }
 
-/// The layout of an instruction's attributes; one variant of [`Attrs`](super::Attrs) each.
+/// The kind of attributes of an instruction, one for each variant of [`Attrs`](super::Attrs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum AttrsKind {
     /// None.
     Plain,
     /// `parameter(0)`.
@@ -72,146 +79,175 @@ pub enum Form {
     CustomCall,
 }
 
-/// How the shape of a result follows from the operands.
+/// The kind of work that an opcode does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// One floating-point operand; the result has its shape.
+pub enum OpcodeClass {
+    /// Parameters and constants.
+    Leaf,
+    /// One operation for each element of one operand.
+    ElementwiseUnary,
+    /// One operation for each pair of elements of two operands.
+    ElementwiseBinary,
+    /// One operation for each triple of elements of three operands.
+    ElementwiseTernary,
+    /// Another element type for the same elements.
+    Conversion,
+    /// Elements are copied, repeated or numbered, without arithmetic on operands.
+    DataMovement,
+    /// Dimensions are reduced.
+    Reduction,
+    /// Products summed over dimensions of two operands.
+    Contraction,
+    /// Reads or writes at the indices that another operand holds.
+    Indexing,
+    /// The result consists of operands or of an element of one, without a copy.
+    Tuple,
+    /// Other computations run.
+    ControlFlow,
+    /// An operation of the platform.
+    CustomCall,
+}
+
+/// How the result shape of an opcode follows from its operand shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeRule {
+    /// One floating-point operand, whose shape the result has.
     UnaryFloat,
-    /// One operand of any numeric type; the result has its shape.
+    /// One operand of a numeric type, whose shape the result has.
     UnaryNumeric,
-    /// One integer or boolean operand; the result has its shape.
+    /// One integer or boolean operand, whose shape the result has.
     UnaryLogical,
-    /// Two operands of one shape and any type; the result has it.
+    /// Two operands of one shape, of any type, which the result has too.
     BinaryAny,
-    /// Two numeric operands of one shape; the result has it.
+    /// Two numeric operands of one shape, which the result has too.
     BinaryNumeric,
-    /// Two integer or boolean operands of one shape; the result has it.
+    /// Two integer or boolean operands of one shape, which the result has too.
     BinaryLogical,
-    /// A rule of its own, in `infer`.
-    Own,
+    /// A rule for this opcode alone, in [`infer`](super::infer()).
+    PerOpcode,
 }
 
 opcodes! {
-    /// An argument of the computation.
-    Parameter = "parameter", Parameter, Some(0), Own;
-    /// A value known when the module is built.
-    Constant = "constant", Constant, Some(0), Own;
-    /// Counts up along one dimension.
-    Iota = "iota", Iota, Some(0), Own;
+    /// A parameter of the computation.
+    Parameter = "parameter", Parameter, Some(0), Leaf, PerOpcode;
+    /// A literal.
+    Constant = "constant", Constant, Some(0), Leaf, PerOpcode;
+    /// Values that count up from zero along one dimension.
+    Iota = "iota", Iota, Some(0), DataMovement, PerOpcode;
 
-    /// Magnitude.
-    Abs = "abs", Plain, Some(1), UnaryNumeric;
-    /// Smallest integer not below.
-    Ceil = "ceil", Plain, Some(1), UnaryFloat;
+    /// Absolute value.
+    Abs = "abs", Plain, Some(1), ElementwiseUnary, UnaryNumeric;
+    /// Smallest integer not less than the operand.
+    Ceil = "ceil", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Cosine of an angle in radians.
-    Cosine = "cosine", Plain, Some(1), UnaryFloat;
-    /// e to the power of.
-    Exponential = "exponential", Plain, Some(1), UnaryFloat;
-    /// e to the power of, less one, exact near zero.
-    ExponentialMinusOne = "exponential-minus-one", Plain, Some(1), UnaryFloat;
-    /// Largest integer not above.
-    Floor = "floor", Plain, Some(1), UnaryFloat;
+    Cosine = "cosine", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// `exp(x)`.
+    Exponential = "exponential", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// `exp(x) - 1`, accurate near zero.
+    ExponentialMinusOne = "exponential-minus-one", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// Largest integer not greater than the operand.
+    Floor = "floor", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Natural logarithm.
-    Log = "log", Plain, Some(1), UnaryFloat;
-    /// Natural logarithm of one more, exact near zero.
-    LogPlusOne = "log-plus-one", Plain, Some(1), UnaryFloat;
-    /// 1 / (1 + exp(-x)).
-    Logistic = "logistic", Plain, Some(1), UnaryFloat;
+    Log = "log", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// `log(1 + x)`, accurate near zero.
+    LogPlusOne = "log-plus-one", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// `1 / (1 + exp(-x))`.
+    Logistic = "logistic", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Arithmetic negation.
-    Negate = "negate", Plain, Some(1), UnaryNumeric;
+    Negate = "negate", Plain, Some(1), ElementwiseUnary, UnaryNumeric;
     /// Logical or bitwise complement.
-    Not = "not", Plain, Some(1), UnaryLogical;
+    Not = "not", Plain, Some(1), ElementwiseUnary, UnaryLogical;
     /// Nearest integer, ties to even.
-    RoundNearestEven = "round-nearest-even", Plain, Some(1), UnaryFloat;
-    /// 1 / sqrt(x).
-    Rsqrt = "rsqrt", Plain, Some(1), UnaryFloat;
+    RoundNearestEven = "round-nearest-even", Plain, Some(1), ElementwiseUnary, UnaryFloat;
+    /// `1 / sqrt(x)`.
+    Rsqrt = "rsqrt", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// -1, 0 or 1.
-    Sign = "sign", Plain, Some(1), UnaryNumeric;
+    Sign = "sign", Plain, Some(1), ElementwiseUnary, UnaryNumeric;
     /// Sine of an angle in radians.
-    Sine = "sine", Plain, Some(1), UnaryFloat;
+    Sine = "sine", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Square root.
-    Sqrt = "sqrt", Plain, Some(1), UnaryFloat;
+    Sqrt = "sqrt", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Hyperbolic tangent.
-    Tanh = "tanh", Plain, Some(1), UnaryFloat;
+    Tanh = "tanh", Plain, Some(1), ElementwiseUnary, UnaryFloat;
     /// Whether the value is neither infinite nor NaN.
-    IsFinite = "is-finite", Plain, Some(1), Own;
-    /// The same values in another element type.
-    Convert = "convert", Plain, Some(1), Own;
+    IsFinite = "is-finite", Plain, Some(1), ElementwiseUnary, PerOpcode;
+    /// Conversion to another element type.
+    Convert = "convert", Plain, Some(1), Conversion, PerOpcode;
     /// The same bits as another element type of equal width.
-    BitcastConvert = "bitcast-convert", Plain, Some(1), Own;
+    BitcastConvert = "bitcast-convert", Plain, Some(1), Conversion, PerOpcode;
 
-    /// Sum; logical or for booleans.
-    Add = "add", Plain, Some(2), BinaryAny;
+    /// Sum; logical or of booleans.
+    Add = "add", Plain, Some(2), ElementwiseBinary, BinaryAny;
     /// Quotient.
-    Divide = "divide", Plain, Some(2), BinaryNumeric;
-    /// The larger; NaN if either is.
-    Maximum = "maximum", Plain, Some(2), BinaryAny;
-    /// The smaller; NaN if either is.
-    Minimum = "minimum", Plain, Some(2), BinaryAny;
-    /// Product; logical and for booleans.
-    Multiply = "multiply", Plain, Some(2), BinaryAny;
-    /// The first to the power of the second.
-    Power = "power", Plain, Some(2), BinaryNumeric;
+    Divide = "divide", Plain, Some(2), ElementwiseBinary, BinaryNumeric;
+    /// The larger operand; NaN if either is NaN.
+    Maximum = "maximum", Plain, Some(2), ElementwiseBinary, BinaryAny;
+    /// The smaller operand; NaN if either is NaN.
+    Minimum = "minimum", Plain, Some(2), ElementwiseBinary, BinaryAny;
+    /// Product; logical and of booleans.
+    Multiply = "multiply", Plain, Some(2), ElementwiseBinary, BinaryAny;
+    /// The first operand to the power of the second.
+    Power = "power", Plain, Some(2), ElementwiseBinary, BinaryNumeric;
     /// Remainder with the sign of the dividend.
-    Remainder = "remainder", Plain, Some(2), BinaryNumeric;
+    Remainder = "remainder", Plain, Some(2), ElementwiseBinary, BinaryNumeric;
     /// Difference.
-    Subtract = "subtract", Plain, Some(2), BinaryNumeric;
+    Subtract = "subtract", Plain, Some(2), ElementwiseBinary, BinaryNumeric;
     /// Logical or bitwise and.
-    And = "and", Plain, Some(2), BinaryLogical;
+    And = "and", Plain, Some(2), ElementwiseBinary, BinaryLogical;
     /// Logical or bitwise or.
-    Or = "or", Plain, Some(2), BinaryLogical;
+    Or = "or", Plain, Some(2), ElementwiseBinary, BinaryLogical;
     /// Logical or bitwise exclusive or.
-    Xor = "xor", Plain, Some(2), BinaryLogical;
-    /// Bits moved towards the high end.
-    ShiftLeft = "shift-left", Plain, Some(2), BinaryLogical;
-    /// Bits moved towards the low end, filled with zeros.
-    ShiftRightLogical = "shift-right-logical", Plain, Some(2), BinaryLogical;
-    /// Compares element by element.
-    Compare = "compare", Compare, Some(2), Own;
-    /// Takes each element from the second operand where the first is true, else from the third.
-    Select = "select", Plain, Some(3), Own;
-    /// min(max(low, x), high).
-    Clamp = "clamp", Plain, Some(3), Own;
+    Xor = "xor", Plain, Some(2), ElementwiseBinary, BinaryLogical;
+    /// Left shift.
+    ShiftLeft = "shift-left", Plain, Some(2), ElementwiseBinary, BinaryLogical;
+    /// Right shift that fills with zeros.
+    ShiftRightLogical = "shift-right-logical", Plain, Some(2), ElementwiseBinary, BinaryLogical;
+    /// Elementwise comparison.
+    Compare = "compare", Compare, Some(2), ElementwiseBinary, PerOpcode;
+    /// The second operand where the first is true, else the third.
+    Select = "select", Plain, Some(3), ElementwiseTernary, PerOpcode;
+    /// `min(max(low, x), high)`.
+    Clamp = "clamp", Plain, Some(3), ElementwiseTernary, PerOpcode;
 
-    /// Repeats along new dimensions; `dimensions` says where each operand dimension goes.
-    Broadcast = "broadcast", Dims, Some(1), Own;
-    /// The same elements in the same order under other sizes.
-    Reshape = "reshape", Plain, Some(1), Own;
-    /// Permutes dimensions: result dimension i is operand dimension `dimensions[i]`.
-    Transpose = "transpose", Dims, Some(1), Own;
-    /// Turns the listed dimensions around.
-    Reverse = "reverse", Dims, Some(1), Own;
-    /// Joins operands along one dimension.
-    Concatenate = "concatenate", Dims, None, Own;
-    /// A box with fixed bounds and strides.
-    Slice = "slice", Slice, Some(1), Own;
-    /// A box of fixed sizes at a computed start.
-    DynamicSlice = "dynamic-slice", DynamicSlice, None, Own;
-    /// Replaces a box at a computed start.
-    DynamicUpdateSlice = "dynamic-update-slice", Plain, None, Own;
-    /// Adds elements at the edges and between elements.
-    Pad = "pad", Pad, Some(2), Own;
-    /// Folds dimensions away with an associative computation.
-    Reduce = "reduce", Reduce, Some(2), Own;
-    /// General contraction.
-    Dot = "dot", Dot, Some(2), Own;
-    /// Collects slices at computed starts.
-    Gather = "gather", Gather, Some(2), Own;
-    /// Combines updates into slices at computed starts.
-    Scatter = "scatter", Scatter, Some(3), Own;
+    /// Repetition along new dimensions; `dimensions` maps operand dimensions to result dimensions.
+    Broadcast = "broadcast", Dims, Some(1), DataMovement, PerOpcode;
+    /// The same elements in row-major order with other dimension sizes.
+    Reshape = "reshape", Plain, Some(1), DataMovement, PerOpcode;
+    /// Permutation of dimensions: result dimension `i` is operand dimension `dimensions[i]`.
+    Transpose = "transpose", Dims, Some(1), DataMovement, PerOpcode;
+    /// Reversal of the listed dimensions.
+    Reverse = "reverse", Dims, Some(1), DataMovement, PerOpcode;
+    /// Concatenation along one dimension.
+    Concatenate = "concatenate", Dims, None, DataMovement, PerOpcode;
+    /// A slice with static bounds and strides.
+    Slice = "slice", Slice, Some(1), DataMovement, PerOpcode;
+    /// A slice of static sizes at dynamic start indices.
+    DynamicSlice = "dynamic-slice", DynamicSlice, None, DataMovement, PerOpcode;
+    /// The operand with a slice at dynamic start indices overwritten.
+    DynamicUpdateSlice = "dynamic-update-slice", Plain, None, DataMovement, PerOpcode;
+    /// Padding at the edges and between elements.
+    Pad = "pad", Pad, Some(2), DataMovement, PerOpcode;
+    /// Reduction of dimensions with a reducer.
+    Reduce = "reduce", Reduce, Some(2), Reduction, PerOpcode;
+    /// General dot product (`dot_general`).
+    Dot = "dot", Dot, Some(2), Contraction, PerOpcode;
+    /// Slices at the start indices of a second operand.
+    Gather = "gather", Gather, Some(2), Indexing, PerOpcode;
+    /// Updates combined into slices at given start indices.
+    Scatter = "scatter", Scatter, Some(3), Indexing, PerOpcode;
 
-    /// Several values as one.
-    Tuple = "tuple", Plain, None, Own;
+    /// A tuple of the operands.
+    Tuple = "tuple", Plain, None, Tuple, PerOpcode;
     /// One element of a tuple.
-    GetTupleElement = "get-tuple-element", TupleIndex, Some(1), Own;
-    /// Runs another computation.
-    Call = "call", Call, None, Own;
-    /// Runs the body as long as the condition holds.
-    While = "while", While, Some(1), Own;
-    /// An operation of the platform's own, by name.
-    CustomCall = "custom-call", CustomCall, None, Own;
-    /// Keeps the compiler from moving work across.
-    OptimizationBarrier = "opt-barrier", Plain, Some(1), Own;
+    GetTupleElement = "get-tuple-element", TupleIndex, Some(1), Tuple, PerOpcode;
+    /// A call of another computation.
+    Call = "call", Call, None, ControlFlow, PerOpcode;
+    /// A loop: the body runs as long as the condition is true.
+    While = "while", While, Some(1), ControlFlow, PerOpcode;
+    /// An operation of the platform, by the name of its target.
+    CustomCall = "custom-call", CustomCall, None, CustomCall, PerOpcode;
+    /// A barrier that the compiler does not move work across.
+    OptimizationBarrier = "opt-barrier", Plain, Some(1), Tuple, PerOpcode;
 }
 
 impl fmt::Display for Opcode {
@@ -220,10 +256,19 @@ impl fmt::Display for Opcode {
     }
 }
 
-/// The text names no opcode of the table.
+/// An unknown opcode name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown opcode: {0}")]
 pub struct UnknownOpcode(pub String);
+
+/// An error without a location, with the opcode that was probably meant as the hint.
+impl From<UnknownOpcode> for Diagnostic {
+    fn from(unknown: UnknownOpcode) -> Self {
+        let near = nearest(&unknown.0, Opcode::ALL.iter().map(|opcode| opcode.name()));
+        let hint = near.map(|name| format!("did you mean `{name}`?"));
+        Self { hint, ..unknown.to_string().into() }
+    }
+}
 
 impl FromStr for Opcode {
     type Err = UnknownOpcode;

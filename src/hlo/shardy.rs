@@ -1,12 +1,12 @@
-//! The text of Shardy's attributes, which that partitioner reads as frontend attributes of an HLO module.
+//! The text of Shardy's attributes, which Shardy reads from frontend attributes of an HLO module.
 //!
-//! A mesh is given by the names and sizes of its axes, slowest first; a value by the axes, major to minor, that split
-//! each of its dimensions, as for [`Sharding::on_mesh`](super::Sharding::on_mesh).
+//! A mesh is given by the names and sizes of its axes, major to minor; a sharding by the axes of each dimension, major to
+//! minor, as for [`Sharding::on_mesh`](super::Sharding::on_mesh).
 
-/// The module's frontend attribute that holds [`mesh`].
+/// The frontend attribute of a module with the text of [`mesh`].
 pub const MESHES: &str = "xla.sdy.meshes";
 
-/// The instruction's frontend attribute that holds [`sharding`] or [`sharding_per_value`].
+/// The frontend attribute of an instruction with the text of [`sharding`] or [`sharding_per_value`].
 pub const SHARDING: &str = "xla.sdy.sharding";
 
 /// `{mesh = #sdy.mesh<["fsdp"=4, "tp"=2]>}`
@@ -15,19 +15,18 @@ pub fn mesh(axes: &[(&str, usize)]) -> String {
     format!("{{mesh = #sdy.mesh<[{}]>}}", axes.join(", "))
 }
 
-/// `#sdy.sharding<@mesh, [{"fsdp"}, {}]>`, what a parameter carries.
+/// `#sdy.sharding<@mesh, [{"fsdp"}, {}]>`, the sharding of a parameter.
 ///
 /// # Panics
-/// If a dimension names no axis of the mesh.
+/// If a dimension has an axis outside of the mesh.
 pub fn sharding(mesh: &[(&str, usize)], dims: &[Vec<usize>]) -> String {
     format!("#sdy.sharding{}", on_mesh(mesh, dims))
 }
 
-/// `#sdy.sharding_per_value<[<@mesh, [{"fsdp"}, {}]>]>`, what any other instruction carries: one entry for each value
-/// that it gives.
+/// `#sdy.sharding_per_value<[<@mesh, [{"fsdp"}, {}]>]>`, the shardings of the results of any other instruction.
 ///
 /// # Panics
-/// If a dimension names no axis of the mesh.
+/// If a dimension has an axis outside of the mesh.
 pub fn sharding_per_value(mesh: &[(&str, usize)], values: &[Vec<Vec<usize>>]) -> String {
     let values: Vec<String> = values.iter().map(|dims| on_mesh(mesh, dims)).collect();
     format!("#sdy.sharding_per_value<[{}]>", values.join(", "))

@@ -1,21 +1,22 @@
-//! Random modules for property tests: small, well typed, and of every opcode of the table.
+//! Random modules for property tests: small, well typed, and with every opcode of the table.
 
 use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
-    Alias, Attrs, Class, CompId, Comparison, Computation, CustomCall, Devices, DotDims, GatherDims, Instr,
-    InstrId, Module, Opcode, PadDim, ScatterDims, Sharding, SideEffect, SliceDim, Verified, infer, verify,
+    Alias, Annotations, Attrs, CompId, ComparisonDirection, Computation, CustomCall, DotDims, GatherDims,
+    Instr, InstrId, Module, Opcode, PadDim, ScatterDims, ShapeRule, Sharding, SideEffect, SliceDim,
+    TileAssignment, Verified, infer, verify,
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
-/// Modules of up to 24 operations, besides the parameters that those need and the tuple of all values.
+/// Modules of up to 24 instructions, apart from the parameters that these need and the tuple of all values.
 pub(crate) fn modules() -> impl Strategy<Value = Verified> {
     vec((select(Opcode::ALL), any::<u64>()), 1..24).prop_map(|steps| module(&steps))
 }
 
-/// A module with one operation for each step, its details drawn from the step's seed.
+/// A module with one instruction for each step, its details drawn from the seed of the step.
 pub(crate) fn module(steps: &[(Opcode, u64)]) -> Verified {
     let mut grower = Grower::default();
     for &(opcode, seed) in steps {
@@ -56,7 +57,7 @@ fn sharding(shape: &Shape, draw: &mut Draw) -> Sharding {
             (0..6).for_each(|device| devices.insert(draw.below(devices.len() + 1), device));
             let tiles = (0..array.rank()).map(|dim| if dim == 0 { 3 } else { 1 }).collect();
             let replicas = if array.rank() == 0 { 6 } else { 2 };
-            Sharding::tiled(tiles, replicas, Devices::Listed(devices)).unwrap()
+            Sharding::tiled(tiles, replicas, TileAssignment::Listed(devices)).unwrap()
         }
         _ => {
             let mut dims = vec![vec![]; array.rank()];
@@ -70,7 +71,7 @@ fn sharding(shape: &Shape, draw: &mut Draw) -> Sharding {
     }
 }
 
-/// Small numbers out of a seed.
+/// A source of small random numbers.
 pub(super) struct Draw(pub u64);
 
 impl Draw {
@@ -121,15 +122,15 @@ impl Grower {
     ) -> InstrId {
         let shapes: Vec<&Shape> = operands.iter().map(|id| &self.instrs[id.index()].shape).collect();
         let shape = infer(opcode, &shapes, &attrs, declared.as_ref(), &self.computations)
-            .unwrap_or_else(|message| panic!("the generator made a bad {opcode}: {message}"));
+            .unwrap_or_else(|error| panic!("the generator made an invalid {opcode}: {error}"));
         let index = self.instrs.len();
-        // The first name is a word that means something else in text.
+        // The first name is a keyword in HLO text.
         let name = if index == 0 { "true".to_owned() } else { format!("{opcode}.{index}") };
         self.instrs.push(Instr::new(name, opcode, shape, operands, attrs));
         InstrId::new(index)
     }
 
-    /// An earlier value of this shape, else a new parameter, or a tuple of such.
+    /// An earlier value of this shape, else a new parameter, or a tuple of these.
     fn value(&mut self, draw: &mut Draw, shape: Shape) -> InstrId {
         let found: Vec<usize> = (0..self.instrs.len()).filter(|&i| self.instrs[i].shape == shape).collect();
         if !found.is_empty() {
@@ -166,18 +167,18 @@ impl Grower {
         CompId::new(self.computations.len() - 1)
     }
 
-    fn fold(&mut self, dtype: DType) -> CompId {
+    fn reducer(&mut self, dtype: DType) -> CompId {
         let scalar = Shape::scalar(dtype);
         self.callee(&[scalar.clone(), scalar], Some((Opcode::Add, Attrs::Plain)))
     }
 
     fn grow(&mut self, opcode: Opcode, draw: &mut Draw) {
-        let accepts: fn(DType) -> bool = match opcode.class() {
-            Class::UnaryFloat => DType::is_float,
-            Class::UnaryNumeric | Class::BinaryNumeric => |t| t != DType::Pred,
-            Class::UnaryLogical | Class::BinaryLogical => |t| !t.is_float(),
-            Class::BinaryAny => |_| true,
-            Class::Own => return self.grow_own(opcode, draw),
+        let accepts: fn(DType) -> bool = match opcode.shape_rule() {
+            ShapeRule::UnaryFloat => DType::is_float,
+            ShapeRule::UnaryNumeric | ShapeRule::BinaryNumeric => |t| t != DType::Pred,
+            ShapeRule::UnaryLogical | ShapeRule::BinaryLogical => |t| !t.is_float(),
+            ShapeRule::BinaryAny => |_| true,
+            ShapeRule::PerOpcode => return self.grow_own(opcode, draw),
         };
         let shape = Shape::array(draw.dtype(accepts), draw.dims());
         let operands = (0..opcode.arity().unwrap_or(0)).map(|_| self.value(draw, shape.clone())).collect();
@@ -209,7 +210,7 @@ impl Grower {
                 (Some(other(to)), self.values(draw, [&shape]), Attrs::Plain)
             }
             Opcode::Compare => {
-                let comparison = Comparison::ALL[draw.below(Comparison::ALL.len())];
+                let comparison = ComparisonDirection::ALL[draw.below(ComparisonDirection::ALL.len())];
                 (None, self.values(draw, [&shape, &shape]), Attrs::Compare(comparison))
             }
             Opcode::Select => (None, self.values(draw, [&other(DType::Pred), &shape, &shape]), Attrs::Plain),
@@ -246,7 +247,7 @@ impl Grower {
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Pad(vec![edge; rank]))
             }
             Opcode::Reduce => {
-                let to_apply = self.fold(dtype);
+                let to_apply = self.reducer(dtype);
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Reduce { dims: vec![axis], to_apply })
             }
             Opcode::Dot => {
@@ -273,7 +274,7 @@ impl Grower {
                 (None, operands, Attrs::Gather(dims))
             }
             Opcode::Scatter => {
-                let to_apply = self.fold(dtype);
+                let to_apply = self.reducer(dtype);
                 let (x, updates) = (Shape::array(dtype, [5, 3]), Shape::array(dtype, [4, 2]));
                 let operands = self.values(draw, [&x, &Shape::array(DType::S32, [4, 1]), &updates]);
                 let dims = ScatterDims {
@@ -294,7 +295,7 @@ impl Grower {
                 (None, self.values(draw, [&shape, &scalar]), Attrs::Call(callee))
             }
             Opcode::While => {
-                let less = Some((Opcode::Compare, Attrs::Compare(Comparison::Lt)));
+                let less = Some((Opcode::Compare, Attrs::Compare(ComparisonDirection::Lt)));
                 let condition = self.callee(std::slice::from_ref(&scalar), less);
                 let body = self.callee(std::slice::from_ref(&scalar), None);
                 (None, self.values(draw, [&scalar]), Attrs::While { condition, body })
@@ -306,12 +307,13 @@ impl Grower {
                 (Some(shape), self.values(draw, [&scalar]), Attrs::CustomCall(call))
             }
             Opcode::OptimizationBarrier => (None, self.values(draw, [&shape]), Attrs::Plain),
-            _ => unreachable!("{opcode} has a class"),
+            _ => unreachable!("{opcode} has a shape rule of its own"),
         };
         self.push(opcode, declared, operands, attrs);
     }
 
-    /// The module whose entry gives all values; array parameters are donated to themselves and lie on the host by turns.
+    /// The module whose entry returns all values. Array parameters are alternately donated to themselves and in host
+    /// memory.
     fn finish(mut self) -> Verified {
         let values = (0..self.instrs.len()).map(InstrId::new).collect();
         let root = self.push(Opcode::Tuple, None, values, Attrs::Plain);
@@ -335,9 +337,23 @@ impl Grower {
             aliases,
             host_parameters,
             frontend_attributes,
+            annotations: Annotations::default(),
         };
-        verify(module).unwrap_or_else(|findings| panic!("the generator made a bad module: {findings}"))
+        verify(module)
+            .unwrap_or_else(|diagnostics| panic!("the generator made an invalid module: {diagnostics}"))
     }
+}
+
+/// The text of a module in which `depth` calls are nested, of four lines for each computation.
+pub(crate) fn nested_calls(depth: usize) -> String {
+    let computation =
+        |name: String, y: String| format!("{name} {{\n  x = f32[] parameter(0)\n  ROOT y = f32[] {y}\n}}\n");
+    let call = |n: usize| {
+        let entry = if n == depth { "ENTRY " } else { "" };
+        computation(format!("{entry}call{n}"), format!("call(x), to_apply=call{}", n - 1))
+    };
+    let leaf = computation("call0".to_owned(), "sine(x)".to_owned());
+    (1..=depth).fold(format!("HloModule m\n{leaf}"), |text, n| text + &call(n))
 }
 
 proptest! {

@@ -1,10 +1,10 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Attrs, Builder, Comparison, DotDims, GatherDims, InstrId, Opcode, PadDim, ScatterDims, Sharding,
-    SliceDim, memory,
+    Annotation, Attrs, Builder, ComparisonDirection, DotDims, GatherDims, InstrId, Opcode, PadDim,
+    ScatterDims, Sharding, SliceDim, memory,
 };
-use crate::base::{ArrayShape, DType, Memory, Shape, Tag};
+use crate::base::{ArrayShape, DType, MemorySpace, Shape};
 
 /// The value of one instruction of a computation under construction.
 #[derive(Clone, Copy)]
@@ -37,15 +37,15 @@ impl<'b> Value<'b> {
     unary! {
         /// Cosine, in radians.
         cos = Cosine;
-        /// e to the power of.
+        /// `exp(x)`.
         exp = Exponential;
-        /// e to the power of, less one.
+        /// `exp(x) - 1`.
         exp_minus_one = ExponentialMinusOne;
         /// Natural logarithm.
         log = Log;
-        /// 1 / (1 + exp(-x)).
+        /// `1 / (1 + exp(-x))`.
         logistic = Logistic;
-        /// 1 / sqrt(x).
+        /// `1 / sqrt(x)`.
         rsqrt = Rsqrt;
         /// -1, 0 or 1.
         sign = Sign;
@@ -58,17 +58,17 @@ impl<'b> Value<'b> {
     }
 
     binary! {
-        /// The larger of two, element by element.
+        /// Elementwise maximum.
         max = Maximum;
-        /// The smaller of two, element by element.
+        /// Elementwise minimum.
         min = Minimum;
-        /// The first to the power of the second.
+        /// `x` to the power of `other`.
         pow = Power;
         /// Logical or bitwise and.
         and = And;
     }
 
-    /// The instruction.
+    /// The id of the instruction.
     pub fn id(self) -> InstrId {
         self.id
     }
@@ -78,12 +78,12 @@ impl<'b> Value<'b> {
         self.builder
     }
 
-    /// The shape, of an array or a tuple.
+    /// The shape of the value.
     pub fn shape(self) -> Shape {
         self.builder.shape_of(self.id)
     }
 
-    /// The shape of an array; that of an empty tuple is `pred[0]`, which no operation accepts.
+    /// The shape of an array. Of a tuple, which is an error that shape inference reports at the next use, it is `pred[0]`.
     pub fn array(self) -> ArrayShape {
         match self.shape() {
             Shape::Array(array) => array,
@@ -101,42 +101,50 @@ impl<'b> Value<'b> {
         self.array().dtype
     }
 
-    /// The same value under a telling name; a number keeps it unique.
+    /// Names the instruction. A number keeps the name unique.
     pub fn named(self, name: &str) -> Self {
         self.builder.rename(self.id, name);
         self
     }
 
-    /// The same value, said to lie as `sharding` says.
+    /// Sets the sharding of the value.
     pub fn with_sharding(self, sharding: Sharding) -> Self {
         self.builder.set_sharding(self.id, sharding);
         self
     }
 
-    /// The same value, said to lie on a mesh as `tag` says; a value with several tags is laid as each says in turn.
-    #[track_caller]
-    pub fn tagged(self, tag: Tag) -> Self {
-        self.builder.tag(self.id, tag);
+    /// The same value with an annotation on its instruction, unless the last one there is equal.
+    pub fn annotate(self, annotation: Annotation) -> Self {
+        self.builder.annotate(self.id, annotation);
         self
     }
 
-    /// The same value with a frontend attribute set on its instruction.
+    /// The same value; the construction of its computation fails with this message about its instruction.
+    #[track_caller]
+    pub fn reject(self, message: String) -> Self {
+        self.builder.reject(self.id, message);
+        self
+    }
+
+    /// Sets a frontend attribute of the instruction.
     pub fn with_frontend_attribute(self, key: &str, value: impl Into<String>) -> Self {
         self.builder.set_frontend_attribute(self.id, key, value.into());
         self
     }
 
-    /// The same array in a memory. A stack lies on the host when every slice that is written into it is placed there right
-    /// before `dynamic_update_slice`, and every slice that is read of it is placed on the device right after
-    /// `dynamic_slice`: from these, compilers follow it through tuples and loops to where it is made. A TPU takes stacks of
-    /// matrices and more, not of vectors, whose layers share tiles.
+    /// Moves an array to a memory space.
+    ///
+    /// A stack is in host memory if each slice is moved to the host directly before the `dynamic_update_slice` that
+    /// writes it, and to the device directly after the `dynamic_slice` that reads it; compilers propagate the memory
+    /// space from these through tuples and loops. TPUs support stacks of matrices and higher ranks, but not of vectors,
+    /// whose layers share tiles.
     #[track_caller]
-    pub fn placed(self, memory: Memory) -> Self {
-        let placed = self.builder.custom_call(memory::placement(), &[self], self.shape());
-        placed.with_frontend_attribute(memory::BUFFER_PLACEMENT, memory.kind())
+    pub fn to_memory_space(self, memory: MemorySpace) -> Self {
+        let moved = self.builder.custom_call(memory::placement(), &[self], self.shape());
+        moved.with_frontend_attribute(memory::BUFFER_PLACEMENT, memory.kind())
     }
 
-    /// The same numbers in another element type; itself if that is the type it has.
+    /// Converts to another element type; no instruction is added if the value has it already.
     #[track_caller]
     pub fn convert(self, dtype: DType) -> Self {
         let shape = self.array();
@@ -146,9 +154,9 @@ impl<'b> Value<'b> {
         self.builder.push(Opcode::Convert, &[self], Attrs::Plain, Some(shape.with_dtype(dtype).into()))
     }
 
-    /// Compares element by element, giving booleans.
+    /// Compares elementwise; the result is `pred`.
     #[track_caller]
-    pub fn compare(self, comparison: Comparison, other: Self) -> Self {
+    pub fn compare(self, comparison: ComparisonDirection, other: Self) -> Self {
         self.builder.push(Opcode::Compare, &[self, other], Attrs::Compare(comparison), None)
     }
 
@@ -168,7 +176,7 @@ impl<'b> Value<'b> {
         self.builder.push(Opcode::Broadcast, &[self], Attrs::Dims(mapping.to_vec()), Some(shape))
     }
 
-    /// The same elements under other sizes; itself if those are the sizes it has.
+    /// Reshapes; no instruction is added if the value has these sizes already.
     #[track_caller]
     pub fn reshape(self, dims: &[usize]) -> Self {
         if self.dims() == dims {
@@ -186,82 +194,82 @@ impl<'b> Value<'b> {
         self.builder.push(Opcode::Transpose, &[self], Attrs::Dims(permutation.to_vec()), None)
     }
 
-    /// Turns the listed dimensions around.
+    /// Reverses the listed dimensions.
     #[track_caller]
     pub fn reverse(self, dims: &[usize]) -> Self {
         self.builder.push(Opcode::Reverse, &[self], Attrs::Dims(dims.to_vec()), None)
     }
 
-    /// A box with fixed bounds, one range per dimension.
+    /// Slices with static bounds, one range for each dimension.
     #[track_caller]
     pub fn slice(self, ranges: &[SliceDim]) -> Self {
         self.builder.push(Opcode::Slice, &[self], Attrs::Slice(ranges.to_vec()), None)
     }
 
-    /// A box of sizes `sizes` whose corner is at `starts`.
+    /// Slices `sizes` indices from `starts` on.
     #[track_caller]
     pub fn dynamic_slice(self, starts: &[Self], sizes: &[usize]) -> Self {
         let operands = [&[self], starts].concat();
         self.builder.push(Opcode::DynamicSlice, &operands, Attrs::DynamicSlice(sizes.to_vec()), None)
     }
 
-    /// The same array with the box at `starts` replaced by `update`.
+    /// Replaces the slice at `starts` with `update`.
     #[track_caller]
     pub fn dynamic_update_slice(self, update: Self, starts: &[Self]) -> Self {
         let operands = [&[self, update], starts].concat();
         self.builder.push(Opcode::DynamicUpdateSlice, &operands, Attrs::Plain, None)
     }
 
-    /// Adds `value` at the edges and between elements.
+    /// Pads with `value` at the edges and between elements.
     #[track_caller]
     pub fn pad(self, value: Self, edges: &[PadDim]) -> Self {
         self.builder.push(Opcode::Pad, &[self, value], Attrs::Pad(edges.to_vec()), None)
     }
 
-    /// Folds `dims` away with `opcode` (an associative binary one), starting at `init`.
+    /// Reduces `dims` with an associative binary `opcode` and the initial value `init`.
     #[track_caller]
     pub fn reduce(self, opcode: Opcode, init: f64, dims: &[usize]) -> Self {
         let dtype = self.dtype();
-        let to_apply = self.builder.module().fold(opcode, dtype);
+        let to_apply = self.builder.module().reducer(opcode, dtype);
         let init = self.builder.scalar(dtype, init);
         let attrs = Attrs::Reduce { dims: dims.to_vec(), to_apply };
         self.builder.push(Opcode::Reduce, &[self, init], attrs, None)
     }
 
-    /// The sum over `dims`; itself if there are none.
+    /// Sums over `dims`; no instruction is added if there are none.
     #[track_caller]
     pub fn sum(self, dims: &[usize]) -> Self {
         if dims.is_empty() { self } else { self.reduce(Opcode::Add, 0.0, dims) }
     }
 
-    /// General contraction; sums are kept in `dtype`.
+    /// General dot product with accumulation and result in `dtype`.
     #[track_caller]
     pub fn dot_in(self, other: Self, dims: DotDims, dtype: DType) -> Self {
         let shape = Shape::scalar(dtype);
         self.builder.push(Opcode::Dot, &[self, other], Attrs::Dot(dims), Some(shape))
     }
 
-    /// General contraction in the element type of the operands.
+    /// General dot product in the element type of the operands.
     #[track_caller]
     pub fn dot(self, other: Self, dims: DotDims) -> Self {
         self.dot_in(other, dims, self.dtype())
     }
 
-    /// Collects slices at the starts that `indices` holds.
+    /// Gathers slices at the start indices `indices`.
     #[track_caller]
     pub fn gather(self, indices: Self, dims: GatherDims) -> Self {
         self.builder.push(Opcode::Gather, &[self, indices], Attrs::Gather(dims), None)
     }
 
-    /// Adds `updates` to slices at the starts that `indices` holds.
+    /// Adds `updates` to slices at the start indices `indices`.
     #[track_caller]
     pub fn scatter_add(self, indices: Self, updates: Self, dims: ScatterDims) -> Self {
-        let to_apply = self.builder.module().fold(Opcode::Add, self.dtype());
+        let to_apply = self.builder.module().reducer(Opcode::Add, self.dtype());
         let attrs = Attrs::Scatter { dims, to_apply };
         self.builder.push(Opcode::Scatter, &[self, indices, updates], attrs, None)
     }
 
-    /// Joins with `others` along `dim`.
+    /// Concatenates with `others` along `dim`.
     #[track_caller]
     pub fn concatenate(self, others: &[Self], dim: usize) -> Self {
         let operands = [&[self], others].concat();
@@ -274,7 +282,7 @@ impl<'b> Value<'b> {
         self.builder.push(Opcode::GetTupleElement, &[self], Attrs::TupleIndex(index), None)
     }
 
-    /// All elements of a tuple; none of an array.
+    /// All elements of a tuple. An array has none.
     #[track_caller]
     pub fn elements(self) -> Vec<Self> {
         let count = self.shape().as_tuple().map_or(0, <[Shape]>::len);

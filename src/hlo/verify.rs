@@ -1,9 +1,12 @@
 use std::collections::HashSet;
 
-use super::{Attrs, CompId, Computation, Module, infer, limits, memory::ARG_MEMORY_SPACES, text::is_name};
-use crate::base::{Finding, Findings, Place, Shape};
+use super::{
+    Attrs, CompId, Computation, Instr, InstrId, Module, infer, limits, memory::ARG_MEMORY_SPACES,
+    text::is_name,
+};
+use crate::base::{Diagnostic, Diagnostics, Location, Shape};
 
-/// A module that passed every check; [`verify`] is the only way to get one.
+/// A module that passed every check of [`verify`], which is the only way to get one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verified(Module);
 
@@ -13,178 +16,200 @@ impl Verified {
         &self.0
     }
 
-    /// Gives up the proof, for changing the module.
+    /// Returns the module for changes, after which it must be verified again.
     pub fn into_module(self) -> Module {
         self.0
     }
+
+    /// The computation that is executed.
+    pub fn entry(&self) -> &Computation {
+        self.0.entry()
+    }
+
+    /// Every computation with its id, in topological order.
+    pub fn computations(&self) -> impl Iterator<Item = (CompId, &Computation)> {
+        self.0.computations.iter().enumerate().map(|(i, c)| (CompId::new(i), c))
+    }
 }
 
-/// XLA counts bytes in a signed 64-bit integer, and some passes double them.
+/// Maximum size of a value in bytes. XLA counts bytes in a signed 64-bit integer, and some passes double them.
 const MAX_BYTES: usize = 1 << 60;
 
-/// Checks the whole module, so that no printer, encoder or plugin has to.
+/// Verifies a module, so that printers, encoders and plugins need not check it.
 ///
-/// - Every name is one that HLO text can hold: `[A-Za-z_][A-Za-z0-9_.-]*`,
-///   and no element type.
-/// - Every computation has distinct instruction names, a root, and parameters numbered from zero.
+/// - Each name is valid in HLO text: `[A-Za-z_][A-Za-z0-9_.-]*`, and no element type.
+/// - Each computation has unique instruction names, a root, and parameters numbered from zero.
 /// - Calls nest at most 64 deep.
-/// - Every instruction names earlier operands and calls earlier computations, carries the attributes of its opcode,
-///   and has the shape that its operands give.
-/// - Every sharding fits the shape of its value, and every frontend attribute has a name that HLO text can hold.
+/// - Each instruction has earlier operands, calls earlier computations, has the attributes of its opcode and the
+///   shape that follows from its operands.
+/// - Each sharding fits the shape of its value, and each frontend attribute has a name that is valid in HLO text.
 /// - The entry exists, and each alias pairs an array parameter with an output of the same shape, each at most once.
-/// - Only array parameters lie on the host, and none of them is donated: results lie on the device.
+/// - Only array parameters are in host memory, and none of them is donated, since results are in device memory.
 ///
 /// # Errors
-/// All findings, each with the computation and the instruction it is about.
-pub fn verify(module: Module) -> Result<Verified, Findings> {
-    let mut findings = Findings::default();
-    let rootless = module.computations.iter().filter(|c| c.root.index() >= c.instrs.len());
-    for computation in rootless {
-        findings.push(Finding::new(Place::file(&computation.name), "has no root"));
+/// Every error, each with the computation and the instruction.
+pub fn verify(module: Module) -> Result<Verified, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    for computation in module.computations.iter().filter(|c| c.root.index() >= c.instrs.len()) {
+        diagnostics.push(Diagnostic::error(Location::file(&computation.name), "missing root instruction"));
     }
-    // The shape of a call is that of a root, so nothing more can be said without them.
-    findings.into_result(())?;
-    let mut findings = Findings::default();
+    // The shape of a call is that of a root, so that nothing else can be checked without roots.
+    diagnostics.into_result(())?;
+    let mut diagnostics = Diagnostics::default();
     let mut names = HashSet::new();
     for (index, computation) in module.computations.iter().enumerate() {
+        let location = Location::file(&computation.name);
         if !names.insert(&computation.name) {
-            findings.push(Finding::new(Place::file(&computation.name), "two computations have this name"));
+            diagnostics.push(Diagnostic::error(location.clone(), "duplicate computation name"));
         }
-        check_name(&computation.name, &mut findings);
-        check_computation(computation, &module.computations[..index], &mut findings);
+        check_name(&computation.name, location, &mut diagnostics);
+        check_computation(computation, &module.computations[..index], &mut diagnostics);
     }
-    if let Some((id, message)) = limits::too_deep(&module.computations) {
-        let place = Place::file(&module.computation(id).name);
-        findings.push(Finding::new(place, message).with_hint(limits::HINT));
+    if let Some((id, error)) = limits::call_depth_error(&module.computations) {
+        diagnostics.push(error.located(Location::file(&module.computation(id).name)));
     }
-    check_name(&module.name, &mut findings);
-    if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {
-        let message = format!("expected parameters on the host to be listed, found {ARG_MEMORY_SPACES}");
-        findings.push(Finding::new(Place::file(&module.name), message));
-    }
-    for key in module.frontend_attributes.keys().filter(|key| !is_name(key)) {
-        let message = format!("expected the name of a frontend attribute, found {key:?}");
-        findings.push(Finding::new(Place::file(&module.name), message));
-    }
-    check_entry(&module, &mut findings);
-    findings.into_result(()).map(|()| Verified(module))
+    check_header(&module, &mut diagnostics);
+    check_entry(&module, &mut diagnostics);
+    diagnostics.into_result(()).map(|()| Verified(module))
 }
 
-const NOT_A_NAME: &str =
-    "expected a letter or `_`, then letters, digits and `_.-`, and no element type, as a name";
-
-fn check_name(name: &str, findings: &mut Findings) {
+fn check_name(name: &str, location: Location, diagnostics: &mut Diagnostics) {
     if !is_name(name) {
-        findings.push(Finding::new(Place::file(name), NOT_A_NAME));
+        let message =
+            "invalid name: expected a letter or `_`, then letters, digits and `_.-`, and no element type";
+        diagnostics.push(Diagnostic::error(location, message));
     }
 }
 
-fn check_computation(computation: &Computation, earlier: &[Computation], findings: &mut Findings) {
+fn check_attribute_names<'a>(
+    names: impl IntoIterator<Item = &'a String>,
+    location: &Location,
+    diagnostics: &mut Diagnostics,
+) {
+    for name in names.into_iter().filter(|name| !is_name(name)) {
+        let message = format!("invalid name of a frontend attribute: {name:?}");
+        diagnostics.push(Diagnostic::error(location.clone(), message));
+    }
+}
+
+fn check_computation(computation: &Computation, earlier: &[Computation], diagnostics: &mut Diagnostics) {
     let mut names = HashSet::new();
     let mut numbers = Vec::new();
     for (id, instr) in computation.iter() {
-        let mut complain = |message: String| {
-            findings.push(Finding::new(Place::file(&computation.name).at(&instr.name), message));
-        };
-        if !is_name(&instr.name) {
-            complain(NOT_A_NAME.into());
-        }
+        let location = Location::file(&computation.name).at(&instr.name);
+        check_name(&instr.name, location.clone(), diagnostics);
         if !names.insert(&instr.name) {
-            complain("two instructions have this name".into());
+            diagnostics.push(Diagnostic::error(location.clone(), "duplicate instruction name"));
         }
-        if let Some(Err(message)) = instr.sharding.as_ref().map(|sharding| sharding.check(&instr.shape)) {
-            complain(message);
-        }
-        for key in instr.frontend_attributes.keys().filter(|key| !is_name(key)) {
-            complain(format!("expected the name of a frontend attribute, found {key:?}"));
-        }
+        check_attribute_names(instr.frontend_attributes.keys(), &location, diagnostics);
         if let Attrs::Parameter(number) = instr.attrs {
             numbers.push(number);
         }
-        if let Some(&operand) = instr.operands.iter().find(|&&operand| operand >= id) {
-            complain(format!("names operand {operand:?}, which does not come earlier"));
-            continue;
-        }
-        if exceeds(&instr.shape) {
-            complain(format!("{} is too large to address", instr.shape));
-            continue;
-        }
-        let operands: Vec<&Shape> = instr.operands.iter().map(|&o| &computation.instr(o).shape).collect();
-        match infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier) {
-            Ok(shape) if shape == instr.shape => {}
-            Ok(shape) => complain(format!("the operands give {shape}, found {}", instr.shape)),
-            Err(message) => complain(message),
-        }
+        let sharding = instr.sharding.as_ref().map_or(Ok(()), |sharding| sharding.check(&instr.shape));
+        let results = [sharding, check_shape(computation, id, instr, earlier)];
+        let errors = results.into_iter().filter_map(Result::err);
+        errors.for_each(|error| diagnostics.push(error.located(location.clone())));
     }
     numbers.sort_unstable();
     if numbers.iter().enumerate().any(|(i, &number)| i != number) {
         let message = format!("expected parameters numbered from 0, found {numbers:?}");
-        findings.push(Finding::new(Place::file(&computation.name), message));
+        diagnostics.push(Diagnostic::error(Location::file(&computation.name), message));
     }
 }
 
-/// Whether a shape is too large, its empty dimensions aside: XLA multiplies those that come before them.
-fn exceeds(shape: &Shape) -> bool {
+/// Checks that the operands are earlier instructions, and that the shape follows from them.
+fn check_shape(
+    computation: &Computation,
+    id: InstrId,
+    instr: &Instr,
+    earlier: &[Computation],
+) -> Result<(), Diagnostic> {
+    if let Some(&operand) = instr.operands.iter().find(|&&operand| operand >= id) {
+        return Err(format!("operand {operand:?} is not defined before its use").into());
+    }
+    if exceeds_max_bytes(&instr.shape) {
+        return Err(format!("expected at most 2^60 bytes, found {}", instr.shape).into());
+    }
+    let operands: Vec<&Shape> = instr.operands.iter().map(|&o| &computation.instr(o).shape).collect();
+    let shape = infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier)?;
+    if shape == instr.shape { Ok(()) } else { Err(shape_error(&shape, &instr.shape)) }
+}
+
+/// The error of an instruction whose shape is not the one that follows from its operands.
+pub(super) fn shape_error(expected: &Shape, found: &Shape) -> Diagnostic {
+    format!("expected shape {expected} from the operands, found {found}").into()
+}
+
+/// Whether a shape is too large. Sizes of zero are ignored, since XLA multiplies the sizes before them.
+fn exceeds_max_bytes(shape: &Shape) -> bool {
     match shape {
         Shape::Array(array) => {
             let sizes = array.dims.iter().filter(|&&size| size != 0);
             sizes.fold(array.dtype.bytes(), |bytes, &size| bytes.saturating_mul(size)) > MAX_BYTES
         }
-        Shape::Tuple(elements) => shape.bytes() > MAX_BYTES || elements.iter().any(exceeds),
+        Shape::Tuple(elements) => shape.bytes() > MAX_BYTES || elements.iter().any(exceeds_max_bytes),
     }
 }
 
-fn check_entry(module: &Module, findings: &mut Findings) {
-    let place = || Place::file(&module.name);
+fn check_header(module: &Module, diagnostics: &mut Diagnostics) {
+    let location = Location::file(&module.name);
+    check_name(&module.name, location.clone(), diagnostics);
+    check_attribute_names(module.frontend_attributes.keys(), &location, diagnostics);
+    if module.frontend_attributes.contains_key(ARG_MEMORY_SPACES) {
+        let message =
+            format!("unexpected frontend attribute {ARG_MEMORY_SPACES}: expected host_parameters instead");
+        diagnostics.push(Diagnostic::error(location, message));
+    }
+}
+
+fn check_entry(module: &Module, diagnostics: &mut Diagnostics) {
+    let location = Location::file(&module.name);
     let Some(entry) = module.computations.get(module.entry.index()) else {
-        return findings.push(Finding::new(place(), format!("has no entry {:?}", module.entry)));
+        let message = format!("missing entry computation {:?}", module.entry);
+        return diagnostics.push(Diagnostic::error(location, message));
     };
     let parameters = entry.parameter_shapes();
-    // PJRT plugins take one tuple of arrays in the place of the arguments, and abort on any other.
+    // PJRT plugins take one tuple of arrays in place of the arguments, and abort on any other tuple.
     let is_array = |shape: &Shape| shape.as_array().is_some();
     let one_tuple = parameters.len() == 1
         && parameters[0].as_tuple().is_some_and(|elements| elements.iter().all(is_array));
     if let Some(shape) = parameters.iter().find(|shape| !is_array(shape) && !one_tuple) {
         let message =
             format!("expected arrays or one tuple of arrays as parameters of the entry, found {shape}");
-        findings.push(Finding::new(place(), message));
+        diagnostics.push(Diagnostic::error(location.clone(), message));
     }
-    let outputs = entry.result().as_tuple().unwrap_or_default();
-    let (mut seen_outputs, mut seen_parameters) = (HashSet::new(), HashSet::new());
-    for alias in &module.aliases {
-        let found = (outputs.get(alias.output), parameters.get(alias.parameter));
-        let (Some(output), Some(&parameter)) = found else {
-            findings.push(Finding::new(place(), format!("{alias:?} names no output or no parameter")));
-            continue;
-        };
-        if output != parameter || output.as_array().is_none() {
-            findings.push(Finding::new(place(), format!("{alias:?} pairs {output} with {parameter}")));
-        }
-        if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
-            findings.push(Finding::new(place(), format!("{alias:?} stands twice")));
-        }
-        if module.host_parameters.contains(&alias.parameter) {
-            let message =
-                format!("{alias:?} donates a parameter that lies on the host to a result on the device");
-            findings.push(Finding::new(place(), message));
-        }
-    }
+    check_aliases(module, entry, &parameters, diagnostics);
     for &number in &module.host_parameters {
-        if parameters.get(number).is_none_or(|shape| shape.as_array().is_none()) {
-            let message = format!("expected an array as the parameter {number}, which lies on the host");
-            findings.push(Finding::new(place(), message));
+        let found = parameters.get(number).map_or("none".to_owned(), ToString::to_string);
+        if parameters.get(number).is_none_or(|shape| !is_array(shape)) {
+            let message = format!("expected an array as host parameter {number}, found {found}");
+            diagnostics.push(Diagnostic::error(location.clone(), message));
         }
     }
 }
 
-impl Verified {
-    /// The computation that execution starts with.
-    pub fn entry(&self) -> &Computation {
-        self.0.entry()
-    }
-
-    /// Every computation with its id, callees first.
-    pub fn computations(&self) -> impl Iterator<Item = (CompId, &Computation)> {
-        self.0.computations.iter().enumerate().map(|(i, c)| (CompId::new(i), c))
+fn check_aliases(module: &Module, entry: &Computation, parameters: &[&Shape], diagnostics: &mut Diagnostics) {
+    let mut report = |message: String| {
+        diagnostics.push(Diagnostic::error(Location::file(&module.name), message));
+    };
+    // A result that is not a tuple has no output that an alias can refer to.
+    let outputs = entry.result().as_tuple().unwrap_or(&[]);
+    let (mut seen_outputs, mut seen_parameters) = (HashSet::new(), HashSet::new());
+    for alias in &module.aliases {
+        let found = (outputs.get(alias.output), parameters.get(alias.parameter));
+        let (Some(output), Some(&parameter)) = found else {
+            let (outputs, parameters) = (outputs.len(), parameters.len());
+            report(format!("{alias}: expected one of {outputs} outputs and {parameters} parameters"));
+            continue;
+        };
+        if output != parameter || output.as_array().is_none() {
+            report(format!("{alias}: expected two arrays of one shape, found {output} and {parameter}"));
+        }
+        if !seen_outputs.insert(alias.output) || !seen_parameters.insert(alias.parameter) {
+            report(format!("{alias}: the output or the parameter already has an alias"));
+        }
+        if module.host_parameters.contains(&alias.parameter) {
+            report(format!("{alias} donates a parameter in host memory to a result in device memory"));
+        }
     }
 }

@@ -1,31 +1,38 @@
-//! From the tags of a module's values to shardings, in the terms of both of XLA's partitioners.
+//! From the logical shardings of a module's values to shardings, in the terms of both of XLA's partitioners.
 
-use super::{Assigned, Group, Mesh, Plan, Tensor};
+use super::{Group, LogicalSharding, Mesh, Plan, Tensor, TensorSharding};
 use crate::{
-    base::{ArrayShape, Shape, Tag},
+    base::{ArrayShape, Shape},
     hlo::{
-        Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode, Sharding, SideEffect, shardy,
+        Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
+        Sharding, SideEffect, shardy,
     },
 };
 
 /// The custom call that says how its operand is to lie; both partitioners know it.
 const CONSTRAINT: &str = "Sharding";
 
-/// Gives every tagged value of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
-/// tag that it comes from. The results of the entry are split as their values are.
+/// Gives every value with a logical sharding of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
+/// logical sharding that it comes from. The results of the entry are split as their values are.
 pub fn annotate(module: Module, plan: &Plan) -> Module {
     let entry = module.entry;
-    let marks = Marks { plan, axes: plan.mesh.split_axes() };
-    let computations = module.computations.into_iter().enumerate().map(|(index, computation)| {
-        let role = if CompId::new(index) == entry { Role::Entry } else { Role::Called };
-        marks.computation(computation, role)
-    });
+    let mut annotator = Annotator {
+        plan,
+        axes: plan.mesh.split_axes(),
+        entry,
+        logical: &module.annotations,
+        annotations: Annotations::default(),
+    };
+    let computations = module.computations.into_iter().enumerate();
+    let computations =
+        computations.map(|(index, computation)| annotator.computation(CompId::new(index), computation));
+    let computations = computations.collect();
     let mut frontend_attributes = module.frontend_attributes;
-    frontend_attributes.insert(shardy::MESHES.into(), shardy::mesh(&marks.axes));
-    Module { computations: computations.collect(), frontend_attributes, ..module }
+    frontend_attributes.insert(shardy::MESHES.into(), shardy::mesh(&annotator.axes));
+    Module { computations, frontend_attributes, annotations: annotator.annotations, ..module }
 }
 
-impl Assigned {
+impl TensorSharding {
     /// The same in XLA's terms.
     pub fn sharding(&self, mesh: &Mesh) -> Sharding {
         let axes = mesh.split_axes();
@@ -36,72 +43,82 @@ impl Assigned {
     /// The axes of each dimension as positions in `axes`, without those that are not there.
     fn axis_numbers(&self, axes: &[(&str, usize)]) -> Vec<Vec<usize>> {
         let number = |axis: &String| axes.iter().position(|(name, _)| name == axis);
-        self.splits.iter().map(|split| split.axes.iter().filter_map(number).collect()).collect()
+        self.dims.iter().map(|split| split.axes.iter().filter_map(number).collect()).collect()
     }
 }
 
 impl Plan {
-    /// How a value with this tag lies.
-    pub fn assign_tag(&self, tag: &Tag, shape: &ArrayShape, name: &str) -> Assigned {
-        let dims = tag.dims.iter().copied().zip(shape.dims.iter().copied()).collect();
-        let (name, used, dtype) = (name.to_owned(), tag.used.clone(), shape.dtype);
-        self.assign(&Tensor { name, group: Group::Activation, dims, dtype, used })
+    /// How a value with this logical sharding is laid out.
+    pub fn assign_logical(
+        &self,
+        logical: &LogicalSharding,
+        shape: &ArrayShape,
+        name: &str,
+    ) -> TensorSharding {
+        let dims = logical.dims.iter().copied().zip(shape.dims.iter().copied()).collect();
+        let (name, rules, dtype) = (name.to_owned(), logical.rules.clone(), shape.dtype);
+        self.assign(&Tensor { name, group: Group::Activation, dims, dtype, rules })
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Entry,
-    Called,
-}
-
-struct Marks<'p> {
+struct Annotator<'p> {
     plan: &'p Plan,
     axes: Vec<(&'p str, usize)>,
+    entry: CompId,
+    /// Logical shardings of the module as it was.
+    logical: &'p Annotations,
+    /// Of the annotated module: the logical sharding that each sharding comes from.
+    annotations: Annotations,
 }
 
-impl Marks<'_> {
-    fn computation(&self, computation: Computation, role: Role) -> Computation {
+impl Annotator<'_> {
+    fn computation(&mut self, id: CompId, computation: Computation) -> Computation {
         let mut instrs: Vec<Instr> = Vec::with_capacity(computation.instrs.len());
-        // What the users of each instruction now use.
-        let mut moved: Vec<InstrId> = Vec::with_capacity(computation.instrs.len());
+        // The new id of each instruction, or of the last constraint on its value.
+        let mut renumbered: Vec<InstrId> = Vec::with_capacity(computation.instrs.len());
         for (index, mut instr) in computation.instrs.into_iter().enumerate() {
-            instr.operands.iter_mut().for_each(|operand| *operand = moved[operand.index()]);
-            if role == Role::Entry && index == computation.root.index() && instr.opcode == Opcode::Tuple {
-                // What the results are split like is said once more, where the older partitioner looks for it.
+            instr.operands.iter_mut().for_each(|operand| *operand = renumbered[operand.index()]);
+            if id == self.entry && index == computation.root.index() && instr.opcode == Opcode::Tuple {
+                // GSPMD reads the shardings of the results from the root.
                 let values = instr.operands.iter().map(|id| instrs[id.index()].sharding.clone());
                 let shardings = values.map(|sharding| sharding.unwrap_or(Sharding::Replicated)).collect();
                 instr.sharding = Some(Sharding::Tuple(shardings));
             }
-            let tags = std::mem::take(&mut instr.tags);
             let (name, shape) = (instr.name.clone(), instr.shape.clone());
-            // An argument of the program carries its sharding itself. Any other value is followed by constraints, which
-            // hold whatever becomes of the instruction that made it: what is called, say, is inlined.
-            let is_argument = role == Role::Entry && instr.opcode == Opcode::Parameter;
-            let (own, following) = tags.split_at(usize::from(is_argument).min(tags.len()));
-            instrs.push(own.iter().fold(instr, |instr, tag| self.mark(instr, tag)));
-            for (number, tag) in following.iter().enumerate() {
-                let operand = InstrId::new(instrs.len() - 1);
-                let constraint = constraint(format!("{name}.sharding.{number}"), shape.clone(), operand);
-                instrs.push(self.mark(constraint, tag));
+            // A program argument carries its sharding itself. Any other value is followed by constraints, which survive
+            // transformations of the instruction that defines it, such as inlining of a call.
+            let is_argument = id == self.entry && instr.opcode == Opcode::Parameter;
+            instrs.push(instr);
+            let logical = self.logical.of::<LogicalSharding>(id, InstrId::new(index));
+            for (number, logical) in logical.enumerate() {
+                let last = InstrId::new(instrs.len() - 1);
+                let number = match (is_argument, number) {
+                    (true, 0) => None,
+                    (true, number) => Some(number - 1),
+                    (false, number) => Some(number),
+                };
+                if let Some(number) = number {
+                    instrs.push(constraint(format!("{name}.sharding.{number}"), shape.clone(), last));
+                }
+                let last = instrs.len() - 1;
+                self.annotate(&mut instrs[last], logical);
+                self.annotations.push(id, InstrId::new(last), Annotation::new(logical.clone()));
             }
-            moved.push(InstrId::new(instrs.len() - 1));
+            renumbered.push(InstrId::new(instrs.len() - 1));
         }
-        Computation { name: computation.name, instrs, root: moved[computation.root.index()] }
+        Computation { name: computation.name, instrs, root: renumbered[computation.root.index()] }
     }
 
-    fn mark(&self, mut instr: Instr, tag: &Tag) -> Instr {
-        let Shape::Array(shape) = &instr.shape else { return instr };
-        let assigned = self.plan.assign_tag(tag, shape, &instr.name);
-        let dims = assigned.axis_numbers(&self.axes);
+    fn annotate(&self, instr: &mut Instr, logical: &LogicalSharding) {
+        let Shape::Array(shape) = &instr.shape else { return };
+        let sharding = self.plan.assign_logical(logical, shape, &instr.name);
+        let dims = sharding.axis_numbers(&self.axes);
         let text = match instr.opcode {
             Opcode::Parameter => shardy::sharding(&self.axes, &dims),
             _ => shardy::sharding_per_value(&self.axes, &[dims]),
         };
-        instr.sharding = Some(assigned.sharding(&self.plan.mesh));
+        instr.sharding = Some(sharding.sharding(&self.plan.mesh));
         instr.frontend_attributes.insert(shardy::SHARDING.into(), text);
-        instr.tags = vec![tag.clone()];
-        instr
     }
 }
 

@@ -1,5 +1,5 @@
-use super::{Choice, Mesh, Policy, Rules};
-use crate::base::{ArrayShape, DType, Dim, Place, Use};
+use super::{Dim, Mesh, OnViolation, Policy, RuleSet, Rules};
+use crate::base::{ArrayShape, DType, Location};
 
 /// What a tensor is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,26 +25,26 @@ pub struct Tensor {
     pub name: String,
     /// What it is part of.
     pub group: Group,
-    /// Named dimensions with their sizes, outermost first; no name stands twice.
+    /// Named dimensions with their sizes, outermost first; without duplicates.
     pub dims: Vec<(Dim, usize)>,
     /// Element type.
     pub dtype: DType,
     /// Which rules it goes by; an adapter and its optimizer state by those for the parameter that they adapt.
-    pub used: Use,
+    pub rules: RuleSet,
 }
 
 impl Tensor {
     /// The base parameter whose overrides hold for it.
     pub fn param(&self) -> Option<&str> {
-        match &self.used {
-            Use::Store { param } | Use::Along { param, .. } => Some(param),
-            Use::Compute => None,
+        match &self.rules {
+            RuleSet::AtRest { param } | RuleSet::ComputeAsStored { param, .. } => Some(param),
+            RuleSet::Compute => None,
         }
     }
 
     /// Whether it lies at rest.
     pub fn is_stored(&self) -> bool {
-        matches!(self.used, Use::Store { .. })
+        matches!(self.rules, RuleSet::AtRest { .. })
     }
 
     /// Whether one of its dimensions has this name.
@@ -60,7 +60,7 @@ impl Tensor {
 
 /// Why a rule could not be followed as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Violation {
     /// An axis splits an outer dimension of the tensor already, and was taken off this one.
     Conflict {
         /// The axis.
@@ -77,7 +77,7 @@ pub enum Trouble {
 
 /// How a dimension of a tensor is split.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct DimSharding {
     /// The dimension.
     pub dim: Dim,
     /// Its size.
@@ -85,33 +85,33 @@ pub struct Split {
     /// The axes that split it, major to minor; none leaves it whole.
     pub axes: Vec<String>,
     /// The number of shards.
-    pub parts: usize,
+    pub num_shards: usize,
     /// The line that decided it; `None` where no rule is about the dimension.
-    pub place: Option<Place>,
+    pub location: Option<Location>,
     /// Where the rule could not be followed; the policy says whether that is a problem.
-    pub troubles: Vec<Trouble>,
+    pub violations: Vec<Violation>,
 }
 
-impl Split {
+impl DimSharding {
     /// The size of a shard; the last ones are filled up to it.
-    pub fn shard(&self) -> usize {
-        self.size.div_ceil(self.parts)
+    pub fn shard_size(&self) -> usize {
+        self.size.div_ceil(self.num_shards)
     }
 }
 
 /// A tensor as it lies on a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assigned {
+pub struct TensorSharding {
     /// The tensor.
     pub tensor: Tensor,
     /// Its dimensions, outermost first.
-    pub splits: Vec<Split>,
+    pub dims: Vec<DimSharding>,
 }
 
-impl Assigned {
+impl TensorSharding {
     /// Element type and sizes of a shard.
     pub fn shard_shape(&self) -> ArrayShape {
-        ArrayShape::new(self.tensor.dtype, self.splits.iter().map(Split::shard).collect::<Vec<_>>())
+        ArrayShape::new(self.tensor.dtype, self.dims.iter().map(DimSharding::shard_size).collect::<Vec<_>>())
     }
 
     /// Bytes that each device holds.
@@ -120,25 +120,25 @@ impl Assigned {
     }
 
     /// How a dimension is split.
-    pub fn split(&self, dim: Dim) -> Option<&Split> {
-        self.splits.iter().find(|split| split.dim == dim)
+    pub fn dim(&self, dim: Dim) -> Option<&DimSharding> {
+        self.dims.iter().find(|split| split.dim == dim)
     }
 
     /// Into how many shards it is split.
-    pub fn parts(&self) -> usize {
-        self.splits.iter().map(|split| split.parts).product()
+    pub fn num_shards(&self) -> usize {
+        self.dims.iter().map(|split| split.num_shards).product()
     }
 
     /// The axes of more than one device along which every device holds the same, in the order of the mesh.
     pub fn replicated_over<'m>(&self, mesh: &'m Mesh) -> Vec<&'m str> {
-        let splits = |name: &str| self.splits.iter().any(|split| split.axes.iter().any(|axis| axis == name));
+        let splits = |name: &str| self.dims.iter().any(|split| split.axes.iter().any(|axis| axis == name));
         let axes = mesh.axes().iter().filter(|axis| axis.size > 1 && !splits(&axis.name));
         axes.map(|axis| axis.name.as_str()).collect()
     }
 
     /// Bytes of a device that would not be there if the tensor had one copy only, spread over all devices.
     pub fn replicated_bytes(&self, mesh: &Mesh) -> u64 {
-        let copies = mesh.devices() / self.parts().max(1);
+        let copies = mesh.devices() / self.num_shards().max(1);
         let bytes = self.shard_bytes();
         bytes - bytes / copies.max(1) as u64
     }
@@ -146,7 +146,7 @@ impl Assigned {
 
 /// Lays a tensor on a mesh. Where a rule cannot be followed, the outer dimension keeps an axis, and an indivisible one is
 /// padded if the policy says so, else left whole.
-pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> Assigned {
+pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> TensorSharding {
     assign_along(mesh, rules, policy, tensor, None)
 }
 
@@ -157,33 +157,40 @@ pub(super) fn assign_along(
     rules: &Rules,
     policy: &Policy,
     tensor: &Tensor,
-    along: Option<&Split>,
-) -> Assigned {
-    let mut splits: Vec<Split> = vec![];
+    along: Option<&DimSharding>,
+) -> TensorSharding {
+    let mut splits: Vec<DimSharding> = vec![];
     for &(dim, size) in &tensor.dims {
         if let Some(split) = along.filter(|split| (split.dim, split.size) == (dim, size)) {
             splits.push(split.clone());
             continue;
         }
         let rule = rules.find(tensor, dim);
-        let mut troubles = vec![];
+        let mut violations = vec![];
         let mut axes = rule.map(|rule| rule.axes.clone()).unwrap_or_default();
         axes.retain(|axis| along.is_none_or(|split| !split.axes.contains(axis)));
         axes.retain(|axis| match splits.iter().find(|outer| outer.axes.contains(axis)) {
             Some(outer) => {
-                troubles.push(Trouble::Conflict { axis: axis.clone(), outer: outer.dim });
+                violations.push(Violation::Conflict { axis: axis.clone(), outer: outer.dim });
                 false
             }
             None => true,
         });
-        if !size.is_multiple_of(mesh.parts(&axes)) {
-            troubles.push(Trouble::Indivisible { axes: axes.clone() });
-            if policy.indivisible != Choice::Pad {
+        if !size.is_multiple_of(mesh.num_shards(&axes)) {
+            violations.push(Violation::Indivisible { axes: axes.clone() });
+            if policy.indivisible != OnViolation::Pad {
                 axes.clear();
             }
         }
-        let parts = mesh.parts(&axes);
-        splits.push(Split { dim, size, axes, parts, place: rule.map(|rule| rule.place.clone()), troubles });
+        let num_shards = mesh.num_shards(&axes);
+        splits.push(DimSharding {
+            dim,
+            size,
+            axes,
+            num_shards,
+            location: rule.map(|rule| rule.location.clone()),
+            violations,
+        });
     }
-    Assigned { tensor: tensor.clone(), splits }
+    TensorSharding { tensor: tensor.clone(), dims: splits }
 }

@@ -1,28 +1,28 @@
 use super::{
-    Assigned, Choice, Code, Group, Loaded, Mesh, Policy, Problem, Problems, Rules, Split, Tensor, Trouble,
-    assign,
+    Code, Dim, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, RuleSet, Rules, Tensor, TensorSharding,
+    Violation, assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
 };
-use crate::base::{Dim, Partitioner, Place, Use};
+use crate::base::{DType, Diagnostics, Location, Partitioner};
 
 /// Everything that is wrong with a mesh config, and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct MeshReport {
     /// Every problem: those of the files, of the mesh, of the rules, of the tensors.
-    pub problems: Vec<Problem>,
+    pub problems: Diagnostics,
     /// What the policy lets pass, and what that costs.
-    pub notes: Vec<Note>,
+    pub notes: Vec<PolicyNote>,
     /// Every tensor on the mesh; `None` if the sizes of the mesh are unknown. Only without problems is it good to use.
     pub plan: Option<Plan>,
 }
 
 /// What a rule would have it otherwise, but for the policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct PolicyNote {
     /// The line of the rule.
-    pub place: Place,
+    pub location: Location,
     /// What is done instead.
     pub message: String,
     /// What it costs at rest on each device.
@@ -37,7 +37,7 @@ pub struct Plan {
     /// Which partitioner goes by it.
     pub partitioner: Partitioner,
     /// The tensors, in the order in which they were given.
-    pub tensors: Vec<Assigned>,
+    pub tensors: Vec<TensorSharding>,
     rules: Rules,
     policy: Policy,
 }
@@ -72,25 +72,30 @@ pub struct Replicated {
 
 impl Plan {
     /// The tensor of this name.
-    pub fn find(&self, name: &str) -> Option<&Assigned> {
-        self.tensors.iter().find(|assigned| assigned.tensor.name == name)
+    pub fn find(&self, name: &str) -> Option<&TensorSharding> {
+        self.tensors.iter().find(|sharding| sharding.tensor.name == name)
     }
 
     /// Another tensor on the same mesh by the same rules, such as a weight in computation.
-    pub fn assign(&self, tensor: &Tensor) -> Assigned {
-        let along = match &tensor.used {
-            Use::Along { param, dim } => self.find(param).and_then(|param| param.split(*dim)),
-            Use::Store { .. } | Use::Compute => None,
+    pub fn assign(&self, tensor: &Tensor) -> TensorSharding {
+        let along = match &tensor.rules {
+            RuleSet::ComputeAsStored { param, dim } => self.find(param).and_then(|param| param.dim(*dim)),
+            RuleSet::AtRest { .. } | RuleSet::Compute => None,
         };
         let along = along.filter(|split| !split.axes.is_empty());
         assign_along(&self.mesh, &self.rules, &self.policy, tensor, along)
     }
 
+    /// Number of shards of a batch of `batch` rows, under the policy for indivisible sizes.
+    pub fn batch_shards(&self, batch: usize) -> usize {
+        batch_shards(&self.mesh, &self.rules, &self.policy, batch)
+    }
+
     /// Bytes that each device holds at rest.
     pub fn device_bytes(&self) -> DeviceBytes {
         let of = |group| {
-            let tensors = self.stored().filter(|assigned| assigned.tensor.group == group);
-            tensors.map(Assigned::shard_bytes).fold(0, u64::saturating_add)
+            let tensors = self.stored().filter(|sharding| sharding.tensor.group == group);
+            tensors.map(TensorSharding::shard_bytes).fold(0, u64::saturating_add)
         };
         DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
     }
@@ -98,13 +103,13 @@ impl Plan {
     /// What lies at rest on several devices alike, by group and axes.
     pub fn replicated(&self) -> Vec<Replicated> {
         let mut found: Vec<Replicated> = vec![];
-        for assigned in self.stored() {
-            let axes = assigned.replicated_over(&self.mesh);
+        for sharding in self.stored() {
+            let axes = sharding.replicated_over(&self.mesh);
             if axes.is_empty() {
                 continue;
             }
-            let (group, name) = (assigned.tensor.group, assigned.tensor.name.clone());
-            let (bytes, extra_bytes) = (assigned.shard_bytes(), assigned.replicated_bytes(&self.mesh));
+            let (group, name) = (sharding.tensor.group, sharding.tensor.name.clone());
+            let (bytes, extra_bytes) = (sharding.shard_bytes(), sharding.replicated_bytes(&self.mesh));
             match found.iter_mut().find(|entry| entry.group == group && entry.axes == axes) {
                 Some(entry) => {
                     entry.tensors.push(name);
@@ -113,7 +118,7 @@ impl Plan {
                 }
                 None => {
                     let axes: Vec<String> = axes.into_iter().map(str::to_owned).collect();
-                    let copies = self.mesh.parts(&axes);
+                    let copies = self.mesh.num_shards(&axes);
                     found.push(Replicated { group, axes, copies, tensors: vec![name], bytes, extra_bytes });
                 }
             }
@@ -121,21 +126,22 @@ impl Plan {
         found
     }
 
-    fn stored(&self) -> impl Iterator<Item = &Assigned> {
-        self.tensors.iter().filter(|assigned| assigned.tensor.is_stored())
+    fn stored(&self) -> impl Iterator<Item = &TensorSharding> {
+        self.tensors.iter().filter(|sharding| sharding.tensor.is_stored())
     }
 }
 
 /// Lays `tensors` on the mesh of a config with `devices` devices (`None`: as many as its sizes say), and finds everything
 /// that is wrong.
-pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Report {
+pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> MeshReport {
     let Loaded { config, problems } = loaded;
     let mut problems = problems.clone();
     let mesh = Mesh::resolve(config, devices, &mut problems);
     let rules = Rules::new(config, tensors, &mut problems);
-    let Some(mesh) = mesh else { return Report { problems, notes: vec![], plan: None } };
-    let tensors: Vec<Assigned> = tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
-    let mut report = Report { problems, notes: vec![], plan: None };
+    let Some(mesh) = mesh else { return MeshReport { problems, notes: vec![], plan: None } };
+    let tensors: Vec<TensorSharding> =
+        tensors.iter().map(|t| assign(&mesh, &rules, &config.policy, t)).collect();
+    let mut report = MeshReport { problems, notes: vec![], plan: None };
     for case in cases(&tensors) {
         case.report(&mesh, &config.policy, &mut report);
     }
@@ -143,25 +149,25 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Rep
         let Some(size) = mesh.axis(&axis.name).map(|axis| axis.size).filter(|&size| size > 1) else {
             continue;
         };
-        let asks = |split: &Split| {
-            let conflicts = split.troubles.iter().any(|trouble| match trouble {
-                Trouble::Conflict { axis: name, .. } => *name == axis.name,
-                Trouble::Indivisible { axes } => axes.contains(&axis.name),
+        let asks = |split: &DimSharding| {
+            let conflicts = split.violations.iter().any(|violation| match violation {
+                Violation::Conflict { axis: name, .. } => *name == axis.name,
+                Violation::Indivisible { axes } => axes.contains(&axis.name),
             });
             conflicts || split.axes.contains(&axis.name)
         };
-        if tensors.iter().flat_map(|assigned| &assigned.splits).any(asks) {
+        if tensors.iter().flat_map(|sharding| &sharding.dims).any(asks) {
             continue;
         }
-        let message = format!("splits nothing: {size} groups of devices would do the same work");
-        if config.policy.unused_axis == Choice::Error {
+        let message = format!("shards nothing: {size} groups of devices would do the same work");
+        if config.policy.unused_axis == OnViolation::Error {
             let hint = match rules.names(&axis.name) {
-                Some(place) => format!("the rule is about no tensor: {place}"),
+                Some(location) => format!("the rule is about no tensor: {location}"),
                 None => format!("write `{}` in [store] or [compute], or give it the size 1", axis.name),
             };
-            report.problems.push(Problem::new(Code::UnusedAxis, axis.place.clone(), message).with_hint(hint));
+            report.problems.push(Code::UnusedAxis.error(axis.location.clone(), message).with_hint(hint));
         } else {
-            report.notes.push(Note { place: axis.place.clone(), message, device_bytes: 0 });
+            report.notes.push(PolicyNote { location: axis.location.clone(), message, device_bytes: 0 });
         }
     }
     report.plan = Some(Plan { mesh, partitioner: config.partitioner, tensors, rules, policy: config.policy });
@@ -173,41 +179,55 @@ impl Loaded {
     ///
     /// # Errors
     /// Every problem.
-    pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Problems> {
+    pub fn plan(&self, tensors: &[Tensor], devices: usize) -> Result<Plan, Diagnostics> {
         match check(self, tensors, Some(devices)) {
-            Report { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
-            Report { problems, .. } => Err(Problems(problems)),
+            MeshReport { problems, plan: Some(plan), .. } if problems.is_empty() => Ok(plan),
+            MeshReport { problems, .. } => Err(problems),
         }
     }
 
-    /// Into how many parts a batch is split on `devices` devices; one where the config is not right.
-    pub fn batch_parts(&self, devices: usize) -> usize {
-        let mesh = Mesh::resolve(&self.config, Some(devices), &mut self.problems.clone());
-        let rule = self.config.compute.iter().find(|rule| rule.dim == Dim::Batch);
-        mesh.zip(rule).map_or(1, |(mesh, rule)| mesh.parts(&rule.axes).max(1))
+    /// Number of shards on `devices` devices of a batch that divides evenly; a batch should be a multiple of it. One if the
+    /// config is invalid.
+    pub fn batch_shards(&self, devices: usize) -> usize {
+        let mut problems = self.problems.clone();
+        let Some(mesh) = Mesh::resolve(&self.config, Some(devices), &mut problems) else { return 1 };
+        let rules = Rules::new(&self.config, &[], &mut problems);
+        batch_shards(&mesh, &rules, &self.config.policy, mesh.devices())
     }
+}
+
+/// Number of shards of a batch of `batch` rows. Every number of devices that shards it divides the size of the mesh.
+fn batch_shards(mesh: &Mesh, rules: &Rules, policy: &Policy, batch: usize) -> usize {
+    let dims = vec![(Dim::Batch, batch)];
+    let (group, dtype, rules_of) = (Group::Batch, DType::S32, RuleSet::Compute);
+    let tensor = Tensor { name: "batch".to_owned(), group, dims, dtype, rules: rules_of };
+    assign(mesh, rules, policy, &tensor).num_shards()
 }
 
 /// A rule that cannot be followed, with all the tensors it hits in the same way.
 struct Case<'a> {
-    place: &'a Place,
+    location: &'a Location,
     dim: Dim,
     size: usize,
-    trouble: &'a Trouble,
-    hit: Vec<&'a Assigned>,
+    violation: &'a Violation,
+    hit: Vec<&'a TensorSharding>,
 }
 
-fn cases(tensors: &[Assigned]) -> Vec<Case<'_>> {
+fn cases(tensors: &[TensorSharding]) -> Vec<Case<'_>> {
     let mut cases: Vec<Case<'_>> = vec![];
-    for assigned in tensors {
-        for Split { dim, size, place, troubles, .. } in &assigned.splits {
-            for (trouble, place) in troubles.iter().filter_map(|trouble| Some((trouble, place.as_ref()?))) {
+    for sharding in tensors {
+        for DimSharding { dim, size, location, violations, .. } in &sharding.dims {
+            for (violation, location) in
+                violations.iter().filter_map(|violation| Some((violation, location.as_ref()?)))
+            {
                 let same = |case: &&mut Case<'_>| {
-                    (case.place, case.dim, case.size, case.trouble) == (place, *dim, *size, trouble)
+                    (case.location, case.dim, case.size, case.violation) == (location, *dim, *size, violation)
                 };
                 match cases.iter_mut().find(same) {
-                    Some(case) => case.hit.push(assigned),
-                    None => cases.push(Case { place, dim: *dim, size: *size, trouble, hit: vec![assigned] }),
+                    Some(case) => case.hit.push(sharding),
+                    None => {
+                        cases.push(Case { location, dim: *dim, size: *size, violation, hit: vec![sharding] })
+                    }
                 }
             }
         }
@@ -216,59 +236,60 @@ fn cases(tensors: &[Assigned]) -> Vec<Case<'_>> {
 }
 
 impl Case<'_> {
-    fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut Report) {
-        let Self { place, dim, size, trouble, .. } = self;
+    fn report(&self, mesh: &Mesh, policy: &Policy, report: &mut MeshReport) {
+        let Self { location, dim, size, violation, .. } = self;
         let tensors = self.tensors();
-        let place = (*place).clone();
-        let (choice, code, message, hint, lost) = match trouble {
-            Trouble::Conflict { axis, outer } => {
+        let location = (*location).clone();
+        let (choice, code, message, hint, lost) = match violation {
+            Violation::Conflict { axis, outer } => {
                 let message = format!(
-                    "axis {} splits {outer} already and cannot split {dim} too: {tensors}",
+                    "mesh axis {} already shards {outer} and cannot shard {dim}: {tensors}",
                     named(mesh, axis)
                 );
                 let hint = format!(
-                    "leave one of the two whole with \"none\", by an [[override]] if only for these tensors, or set \
-                     `axis_conflict = \"replicate\"` under [policy] to leave {dim} whole"
+                    "replicate one of the two with \"none\", by an [[override]] if only for these tensors, or set \
+                     `axis_conflict = \"replicate\"` under [policy] to replicate {dim}"
                 );
-                let parts = mesh.parts(std::slice::from_ref(axis));
-                (policy.axis_conflict, Code::AxisConflict, message, hint, parts)
+                // The axis shards the outer dimension, so no device stores more.
+                (policy.axis_conflict, Code::AxisConflict, message, hint, 1)
             }
-            Trouble::Indivisible { axes } => {
-                let parts = mesh.parts(axes);
+            Violation::Indivisible { axes } => {
+                let num_shards = mesh.num_shards(axes);
                 let over: Vec<String> = axes.iter().map(|axis| named(mesh, axis)).collect();
                 let over = over.join(" x ");
-                let message = format!("{dim} of {size} cannot be split over {over}: {tensors}");
+                let message = format!("{dim} of {size} cannot be sharded over {over}: {tensors}");
                 if *dim == Dim::Batch {
-                    let hint = format!("take a batch of {}, {}, {} ...", parts, 2 * parts, 3 * parts);
-                    (policy.indivisible, Code::BatchIndivisible, message, hint, parts)
+                    let hint =
+                        format!("take a batch of {}, {}, {} ...", num_shards, 2 * num_shards, 3 * num_shards);
+                    (policy.indivisible, Code::BatchIndivisible, message, hint, num_shards)
                 } else {
                     let works = alternatives(divisors(*size, mesh.devices()));
                     let hint = format!(
-                        "it can be split into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
+                        "it can be sharded into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
                          `\"pad\"` under [policy]"
                     );
-                    (policy.indivisible, Code::Indivisible, message, hint, parts)
+                    (policy.indivisible, Code::Indivisible, message, hint, num_shards)
                 }
             }
         };
-        let stored = self.hit.iter().filter(|assigned| assigned.tensor.is_stored());
-        let bytes = stored.map(|assigned| assigned.shard_bytes()).fold(0, u64::saturating_add);
+        let stored = self.hit.iter().filter(|sharding| sharding.tensor.is_stored());
+        let bytes = stored.map(|sharding| sharding.shard_bytes()).fold(0, u64::saturating_add);
         match choice {
-            Choice::Error => report.problems.push(Problem::new(code, place, message).with_hint(hint)),
-            Choice::Replicate => {
+            OnViolation::Error => report.problems.push(code.error(location, message).with_hint(hint)),
+            OnViolation::Replicate => {
                 let device_bytes = bytes - bytes / lost.max(1) as u64;
-                report.notes.push(Note {
-                    place,
-                    message: format!("stays whole, for {message}"),
+                report.notes.push(PolicyNote {
+                    location,
+                    message: format!("is replicated: {message}"),
                     device_bytes,
                 });
             }
-            Choice::Pad => {
+            OnViolation::Pad => {
                 let shard = size.div_ceil(lost.max(1));
                 let filled = (shard * lost - size) as u128;
                 let device_bytes = u128::from(bytes) * filled / (shard * lost).max(1) as u128;
-                let message = format!("is filled up to {}, for {message}", shard * lost);
-                report.notes.push(Note { place, message, device_bytes: device_bytes as u64 });
+                let message = format!("is padded to {}: {message}", shard * lost);
+                report.notes.push(PolicyNote { location, message, device_bytes: device_bytes as u64 });
             }
         }
     }
@@ -276,7 +297,7 @@ impl Case<'_> {
     /// The first few tensors hit.
     fn tensors(&self) -> String {
         const SHOWN: usize = 3;
-        let names: Vec<&str> = self.hit.iter().map(|assigned| short(&assigned.tensor.name)).collect();
+        let names: Vec<&str> = self.hit.iter().map(|sharding| short(&sharding.tensor.name)).collect();
         match names.len() {
             0..=SHOWN => names.join(", "),
             more => format!("{} and {} more", names[..SHOWN].join(", "), more - SHOWN),

@@ -1,12 +1,13 @@
-use crate::base::{Dim, Partitioner, Place};
+use super::Dim;
+use crate::base::{Location, Partitioner};
 
 /// What mesh files say, the extended ones first; every entry with the line that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshConfig {
     /// The whole mesh: the last `[mesh]`, or the file without one.
-    pub place: Place,
+    pub location: Location,
     /// Its axes in the order of devices, slowest first.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<AxisConfig>,
     /// How tensors lie at rest, one rule for a dimension.
     pub store: Vec<Rule>,
     /// How values lie in computation, one rule for a dimension.
@@ -21,18 +22,18 @@ pub struct MeshConfig {
 
 /// An axis as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct AxisConfig {
     /// An identifier.
     pub name: String,
     /// How many devices it has.
-    pub size: Size,
+    pub size: AxisSize,
     /// Its line.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// The size of an axis as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum AxisSize {
     /// At least one.
     Fixed(usize),
     /// What the other axes leave of the devices.
@@ -47,7 +48,7 @@ pub struct Rule {
     /// The names of the axes, major to minor; none leaves it whole.
     pub axes: Vec<String>,
     /// Its line.
-    pub place: Place,
+    pub location: Location,
 }
 
 /// Rules that hold for some parameters at rest, and for the adapters on them.
@@ -56,14 +57,14 @@ pub struct Override {
     /// Which parameters, as [`matches`](super::matches) reads it.
     pub param: String,
     /// The line of `param`.
-    pub place: Place,
+    pub location: Location,
     /// One rule for a dimension.
     pub rules: Vec<Rule>,
 }
 
 /// What is done where a rule cannot be followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum OnViolation {
     /// It is a problem.
     #[default]
     Error,
@@ -77,25 +78,25 @@ pub enum Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Where a size is not a multiple of what it is split into.
-    pub indivisible: Choice,
-    /// Where an axis would split two dimensions of a tensor; never [`Choice::Pad`].
-    pub axis_conflict: Choice,
-    /// Where an axis splits nothing; never [`Choice::Pad`].
-    pub unused_axis: Choice,
+    pub indivisible: OnViolation,
+    /// Where an axis would split two dimensions of a tensor; never [`OnViolation::Pad`].
+    pub axis_conflict: OnViolation,
+    /// Where an axis splits nothing; never [`OnViolation::Pad`].
+    pub unused_axis: OnViolation,
 }
 
 impl MeshConfig {
     /// The devices that the axes with a number make.
     pub fn written_devices(&self) -> usize {
         let sizes = self.axes.iter().map(|axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => 1,
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => 1,
         });
         sizes.fold(1, usize::saturating_mul)
     }
 }
 
-/// Puts `later` in the place of the entry that is about the same, or at the end.
+/// Puts `later` in the location of the entry that is about the same, or at the end.
 pub(super) fn put<T>(entries: &mut Vec<T>, later: T, same: impl Fn(&T, &T) -> bool) {
     match entries.iter_mut().find(|entry| same(entry, &later)) {
         Some(entry) => *entry = later,

@@ -1,6 +1,7 @@
 use std::fmt;
 
-use super::{Axis, Code, MeshConfig, Problem, Size};
+use super::{AxisConfig, AxisSize, Code, MeshConfig};
+use crate::base::{Diagnostic, Diagnostics, Setting};
 
 /// Devices in a grid with named axes, in row-major order: the last axis is the fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Mesh {
     }
 
     /// The number of shards that these axes make; axes that the mesh lacks make one.
-    pub fn parts(&self, axes: &[String]) -> usize {
+    pub fn num_shards(&self, axes: &[String]) -> usize {
         axes.iter().filter_map(|name| self.axis(name)).map(|axis| axis.size).product()
     }
 
@@ -49,52 +50,53 @@ impl Mesh {
     pub(super) fn resolve(
         config: &MeshConfig,
         devices: Option<usize>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Diagnostics,
     ) -> Option<Self> {
-        if problems.iter().any(|problem| matches!(problem.code, Code::AxisName | Code::AxisSize)) {
+        if problems.iter().any(|problem| {
+            [Code::AxisName, Code::AxisSize].iter().any(|code| problem.code == Some(code.name()))
+        }) {
             return None;
         }
-        let rests: Vec<&Axis> = config.axes.iter().filter(|axis| axis.size == Size::Rest).collect();
+        let rests: Vec<&AxisConfig> = config.axes.iter().filter(|axis| axis.size == AxisSize::Rest).collect();
         let mut known = config.axes.iter().map(|axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => 1,
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => 1,
         });
-        let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MOST_DEVICES);
+        let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MAX_DEVICES);
         let Some(product) = product else {
-            let message = format!("expected at most {MOST_DEVICES} devices, found more");
-            problems.push(Problem::new(Code::DeviceCount, config.place.clone(), message));
+            let message = format!("expected at most {MAX_DEVICES} devices, found more");
+            problems.push(Code::DeviceCount.error(config.location.clone(), message));
             return None;
         };
         let rest = match (&rests[..], devices) {
             ([], _) => 1,
             ([first, second, ..], _) => {
-                let place = second.place.clone();
-                let Axis { name, place: at, .. } = first;
+                let location = second.location.clone();
+                let AxisConfig { name, location: at, .. } = first;
                 let message =
                     format!("only one axis can have the size \"rest\", and `{name}` has it: {}", line(at));
-                problems
-                    .push(Problem::new(Code::TwoRest, place, message).with_hint("give one of them a number"));
+                problems.push(Code::TwoRest.error(location, message).with_hint("give one of them a number"));
                 return None;
             }
             ([axis], None) => {
                 let message = "\"rest\" is unknown without the number of devices";
-                let hint = "give a target, such as --target cpu:8, or a number";
-                problems.push(Problem::new(Code::RestUnknown, axis.place.clone(), message).with_hint(hint));
+                let hint =
+                    format!("set a target, such as {}, or write a number", Setting::Target.with("cpu:8"));
+                problems.push(Code::RestUnknown.error(axis.location.clone(), message).with_hint(hint));
                 return None;
             }
             ([axis], Some(devices)) if !devices.is_multiple_of(product) => {
                 let message = format!("the other axes do not divide {devices} devices: {product}");
                 let sizes = alternatives(divisors(devices, devices));
                 let hint = format!("let the other sizes multiply to {sizes}");
-                problems
-                    .push(Problem::new(Code::RestIndivisible, axis.place.clone(), message).with_hint(hint));
+                problems.push(Code::RestIndivisible.error(axis.location.clone(), message).with_hint(hint));
                 return None;
             }
             ([_], Some(devices)) => devices / product,
         };
-        let size = |axis: &Axis| match axis.size {
-            Size::Fixed(size) => size,
-            Size::Rest => rest,
+        let size = |axis: &AxisConfig| match axis.size {
+            AxisSize::Fixed(size) => size,
+            AxisSize::Rest => rest,
         };
         let axes = config.axes.iter().map(|axis| MeshAxis { name: axis.name.clone(), size: size(axis) });
         let mesh = Self { axes: axes.collect() };
@@ -104,7 +106,7 @@ impl Mesh {
         Some(mesh)
     }
 
-    fn wrong_count(&self, config: &MeshConfig, devices: usize) -> Problem {
+    fn wrong_count(&self, config: &MeshConfig, devices: usize) -> Diagnostic {
         let all = self.devices();
         let message = format!("expected {devices} devices, as the target has, found {all}: {self}");
         let fixes = self.axes.iter().filter_map(|axis| {
@@ -116,7 +118,7 @@ impl Mesh {
             false => format!("write {}, or give a target of {all}", fixes.join(" or ")),
             true => format!("give a target of {all}, or other sizes"),
         };
-        Problem::new(Code::DeviceCount, config.place.clone(), message).with_hint(hint)
+        Code::DeviceCount.error(config.location.clone(), message).with_hint(hint)
     }
 }
 
@@ -134,7 +136,7 @@ impl fmt::Display for Mesh {
     }
 }
 
-const MOST_DEVICES: usize = 1 << 20;
+const MAX_DEVICES: usize = 1 << 20;
 
 /// What divides `number`, up to `most`, in ascending order.
 pub(super) fn divisors(number: usize, most: usize) -> Vec<usize> {
@@ -148,7 +150,7 @@ pub(super) fn alternatives(numbers: Vec<usize>) -> String {
     if texts.is_empty() { last } else { format!("{} or {last}", texts.join(", ")) }
 }
 
-/// A place without what stands there.
-pub(super) fn line(place: &crate::base::Place) -> crate::base::Place {
-    crate::base::Place { item: None, ..place.clone() }
+/// A location without what stands there.
+pub(super) fn line(location: &crate::base::Location) -> crate::base::Location {
+    crate::base::Location { item: None, ..location.clone() }
 }

@@ -4,8 +4,10 @@
 //! rest (`[store]`: parameters, adapters, optimizer state) and in computation (`[compute]`: batches, activations).
 //! Nothing here knows a model or a plugin: the caller gives the tensors and the number of devices.
 
+mod code;
 mod config;
-mod problem;
+mod dim;
+mod logical;
 mod read;
 
 mod grid;
@@ -23,13 +25,15 @@ mod warning;
 mod tests;
 
 pub use annotate::annotate;
-pub use assign::{Assigned, Group, Split, Tensor, Trouble, assign};
-pub use check::{DeviceBytes, Note, Plan, Replicated, Report, check};
-pub use config::{Axis, Choice, MeshConfig, Override, Policy, Rule, Size};
+pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
+pub use check::{DeviceBytes, MeshReport, Plan, PolicyNote, Replicated, check};
+pub use code::Code;
+pub use config::{AxisConfig, AxisSize, MeshConfig, OnViolation, Override, Policy, Rule};
+pub use dim::Dim;
 pub use explain::{explain, find};
 pub use grid::{Mesh, MeshAxis};
+pub use logical::{LogicalSharding, RuleSet, WithLogicalSharding, last_logical_sharding};
 pub use names::{in_computation, matches, short};
-pub use problem::{Code, Problem, Problems};
-pub use read::{Loaded, load};
+pub use read::{Loaded, load, parse};
 pub use rules::Rules;
 pub use warning::explain_warnings;

@@ -1,7 +1,5 @@
 //! Names of tensors, and patterns for them.
 
-use crate::base::nearest;
-
 /// The name of a parameter as mesh files may write it: `layers.*.self_attn.k_proj` for
 /// `model.layers.*.self_attn.k_proj.weight`. Biases keep their ending.
 pub fn short(name: &str) -> &str {
@@ -39,18 +37,6 @@ pub fn in_computation(name: &str) -> String {
 }
 
 const IN_COMPUTATION: &str = " in computation";
-
-/// The nearest of the candidates, or all of them.
-pub(super) fn did_you_mean<'a>(
-    wanted: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
-    what: &str,
-) -> String {
-    match nearest(wanted, known.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{what}: {}", known.collect::<Vec<_>>().join(", ")),
-    }
-}
 
 #[cfg(test)]
 mod tests {

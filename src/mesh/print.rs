@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Choice, MeshConfig, Rule, Size};
+use super::{AxisSize, MeshConfig, OnViolation, Rule};
 
 /// The config as a mesh file, without lines of its own for what is the default.
 impl fmt::Display for MeshConfig {
@@ -10,8 +10,8 @@ impl fmt::Display for MeshConfig {
         f.write_str("[mesh]\n")?;
         for axis in &self.axes {
             match axis.size {
-                Size::Fixed(size) => writeln!(f, "{} = {size}", axis.name)?,
-                Size::Rest => writeln!(f, "{} = \"rest\"", axis.name)?,
+                AxisSize::Fixed(size) => writeln!(f, "{} = {size}", axis.name)?,
+                AxisSize::Rest => writeln!(f, "{} = \"rest\"", axis.name)?,
             }
         }
         for (name, rules) in [("store", &self.store), ("compute", &self.compute)] {
@@ -31,9 +31,9 @@ impl fmt::Display for MeshConfig {
             ("unused_axis", policy.unused_axis),
         ] {
             match choice {
-                Choice::Error => {}
-                Choice::Replicate => writeln!(choices, "{name} = \"replicate\"")?,
-                Choice::Pad => writeln!(choices, "{name} = \"pad\"")?,
+                OnViolation::Error => {}
+                OnViolation::Replicate => writeln!(choices, "{name} = \"replicate\"")?,
+                OnViolation::Pad => writeln!(choices, "{name} = \"pad\"")?,
             }
         }
         if !choices.is_empty() {

@@ -12,31 +12,42 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{
-    Axis, Choice, Code, MeshConfig, Override, Policy, Problem, Rule, Size, config::put, names::did_you_mean,
-};
-use crate::base::{Dim, LineIndex, Partitioner, Place, read_text};
+use super::{AxisConfig, AxisSize, Code, Dim, MeshConfig, OnViolation, Override, Policy, Rule, config::put};
+use crate::base::{Diagnostics, LineIndex, Location, Partitioner, did_you_mean, read_text};
 
 /// What a mesh file is expected to be.
 const MESH_CONFIG: &str = "a mesh config in TOML";
 
-/// A mesh file with those it extends, as far as they could be understood.
+/// A mesh config with those it extends, as far as they are valid.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What they say.
+    /// The config.
     pub config: MeshConfig,
-    /// What is wrong with the files themselves.
-    pub problems: Vec<Problem>,
+    /// Problems of the files themselves.
+    pub problems: Diagnostics,
 }
 
-/// Reads a mesh file and those it extends. Places name files as `path` does.
+/// Reads a mesh config and the files that it extends. Locations name it `path`.
 ///
 /// # Errors
-/// If the file cannot be read; everything else is one of the problems.
+/// If the file cannot be read; everything else is a problem of the result.
 pub fn load(path: &Path) -> io::Result<Loaded> {
-    let text = read_text(path, MESH_CONFIG)?;
+    Ok(parse(&read_text(path, MESH_CONFIG)?, path))
+}
+
+/// Reads the text of a mesh config; locations name it `path`, to which the names of extended files are relative.
+///
+/// ```
+/// use std::path::Path;
+///
+/// let mesh = hloom::mesh::parse("[mesh]\nfsdp = 8\n[store]\nembd = \"fsdp\"\n", Path::new("m.toml"));
+/// let problems = mesh.problems.to_string();
+/// assert!(problems.starts_with("error[unknown-dim]: m.toml:4: `store.embd`: unknown dimension: embd"), "{problems}");
+/// assert!(problems.ends_with("hint: did you mean `embed`?"), "{problems}");
+/// ```
+pub fn parse(text: &str, path: &Path) -> Loaded {
     let config = MeshConfig {
-        place: Place::file(path.display().to_string()),
+        location: Location::file(path.display().to_string()),
         axes: vec![],
         store: vec![],
         compute: vec![],
@@ -44,15 +55,15 @@ pub fn load(path: &Path) -> io::Result<Loaded> {
         policy: Policy::default(),
         partitioner: Partitioner::default(),
     };
-    let mut loaded = Loaded { config, problems: vec![] };
+    let mut loaded = Loaded { config, problems: Diagnostics::default() };
     let mut meshes = 0;
-    read(path, &text, &mut vec![], &mut meshes, &mut loaded);
+    read(path, text, &mut vec![], &mut meshes, &mut loaded);
     if meshes == 0 {
         let problem =
-            Problem::new(Code::NoMesh, loaded.config.place.clone(), "expected a table [mesh], found none");
+            Code::NoMesh.error(loaded.config.location.clone(), "expected a table [mesh], found none");
         loaded.problems.push(problem.with_hint("for example `[mesh]` and below it `fsdp = 8`"));
     }
-    Ok(loaded)
+    loaded
 }
 
 /// Files above the one that is read.
@@ -67,9 +78,9 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
     let file = path.display().to_string();
     let lines = LineIndex::new(text);
     if let Some(value) = table.get("extends") {
-        let place = Place::line(&file, lines.line(value.span().start)).at("extends");
+        let location = Location::line(&file, lines.line(value.span().start)).at("extends");
         above.push(path.to_owned());
-        extend(path, value, place, above, meshes, loaded);
+        extend(path, value, location, above, meshes, loaded);
         above.pop();
     }
     let Loaded { config, problems } = loaded;
@@ -82,17 +93,17 @@ fn read(path: &Path, text: &str, above: &mut Vec<PathBuf>, meshes: &mut usize, l
 fn extend(
     path: &Path,
     value: Value<'_, '_>,
-    place: Place,
+    location: Location,
     above: &mut Vec<PathBuf>,
     meshes: &mut usize,
     loaded: &mut Loaded,
 ) {
-    let mut complain = |code, message, hint: &str| {
-        loaded.problems.push(Problem::new(code, place.clone(), message).with_hint(hint));
+    let mut report = |code: Code, message, hint: &str| {
+        loaded.problems.push(code.error(location.clone(), message).with_hint(hint));
     };
     let Some(name) = value.get_ref().as_str() else {
         let message = format!("expected the name of a file, found: {}", found(value.get_ref()));
-        return complain(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
+        return report(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
     };
     let next = path.parent().unwrap_or(Path::new("")).join(name);
     let same = |a: &Path| match (a.canonicalize(), next.canonicalize()) {
@@ -102,18 +113,18 @@ fn extend(
     if let Some(start) = above.iter().position(|file| same(file)) {
         let files = above[start..].iter().chain([&above[start]]);
         let circle: Vec<String> = files.map(|file| file.display().to_string()).collect();
-        let message = format!("the files extend one another in a circle: {}", circle.join(" -> "));
-        return complain(Code::ExtendsCircle, message, "leave out one `extends`");
+        let message = format!("circular `extends`: {}", circle.join(" -> "));
+        return report(Code::ExtendsCircle, message, "leave out one `extends`");
     }
     if above.len() > MAX_EXTENDS {
         let message = format!("expected at most {MAX_EXTENDS} files that extend one another");
-        return complain(Code::WrongValue, message, "write the rules of several files into one");
+        return report(Code::WrongValue, message, "write the rules of several files into one");
     }
     match read_text(&next, MESH_CONFIG) {
         Ok(text) => read(&next, &text, above, meshes, loaded),
         Err(error) => {
             let message = format!("cannot read {}: {error}", next.display());
-            complain(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
+            report(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
         }
     }
 }
@@ -152,150 +163,151 @@ struct Reader<'a> {
     file: String,
     text: &'a str,
     lines: LineIndex,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Diagnostics,
 }
 
 impl Reader<'_> {
-    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
-        self.place_of(spanned.span())
+    fn location(&self, span: Range<usize>) -> Location {
+        Location::line(&self.file, self.lines.line(span.start))
     }
 
-    fn place_of(&self, span: Range<usize>) -> Place {
-        Place::line(&self.file, self.lines.line(span.start))
-    }
-
-    fn complain(&mut self, code: Code, place: Place, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.push(Problem::new(code, place, message).with_hint(hint));
+    fn report(
+        &mut self,
+        code: Code,
+        location: Location,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.problems.push(code.error(location, message).with_hint(hint));
     }
 
     fn syntax(&mut self, errors: &[toml::de::Error]) {
         let mut keys = None;
         for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
             let span = error.span().unwrap_or_default();
-            let place = self.place_of(span.clone());
+            let location = self.location(span.clone());
             if error.message() != "duplicate key" {
-                self.problems.push(Problem::new(Code::Syntax, place, error.message().trim_end()));
+                self.problems.push(Code::Syntax.error(location, error.message().trim_end()));
                 continue;
             }
             let key = self.text.get(span).unwrap_or_default();
             let keys = keys.get_or_insert_with(|| key_lines(self.text));
-            let before = |line: &&usize| Some(**line) < place.line;
+            let before = |line: &&usize| Some(**line) < location.line;
             // The parser tells where the second stands only.
             let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
             let message = match first {
                 Some(&first) => {
-                    format!("this key stands twice, the first time at {}", Place::line(&self.file, first))
+                    format!("duplicate key; first defined at {}", Location::line(&self.file, first))
                 }
-                None => "this key stands twice".into(),
+                None => "duplicate key".into(),
             };
-            self.complain(Code::DuplicateKey, place.at(key), message, "leave out one of them");
+            self.report(Code::DuplicateKey, location.at(key), message, "leave out one of them");
         }
     }
 
     fn top(&mut self, table: &DeTable<'_>, config: &mut MeshConfig) {
         const KEYS: [&str; 7] = ["extends", "mesh", "store", "compute", "override", "policy", "partitioner"];
         for (key, value) in table {
-            let place = self.place(key);
+            let location = self.location(key.span());
             match key.get_ref().as_ref() {
                 "extends" => {}
                 "mesh" => {
-                    config.place = place.clone().at("mesh");
-                    self.entries("mesh", place, value, |reader, name, place, value| {
-                        if let Some(axis) = reader.axis(name, place, value) {
+                    config.location = location.clone().at("mesh");
+                    self.entries("mesh", location, value, |reader, name, location, value| {
+                        if let Some(axis) = reader.axis(name, location, value) {
                             put(&mut config.axes, axis, |a, b| a.name == b.name);
                         }
                     });
                 }
-                "store" => self.rules("store", place, value, &mut config.store),
-                "compute" => self.rules("compute", place, value, &mut config.compute),
+                "store" => self.rules("store", location, value, &mut config.store),
+                "compute" => self.rules("compute", location, value, &mut config.compute),
                 "override" => match value.get_ref().as_array() {
                     Some(entries) => {
                         entries.iter().for_each(|entry| config.overrides.extend(self.overridden(entry)))
                     }
-                    None => self.wrong(place.at("override"), "tables `[[override]]`", value),
+                    None => self.wrong(location.at("override"), "tables `[[override]]`", value),
                 },
-                "policy" => self.entries("policy", place, value, |reader, name, place, value| {
-                    reader.policy(name, place, value, &mut config.policy);
+                "policy" => self.entries("policy", location, value, |reader, name, location, value| {
+                    reader.policy(name, location, value, &mut config.policy);
                 }),
                 "partitioner" => {
-                    self.entries("partitioner", place, value, |reader, name, place, value| {
+                    self.entries("partitioner", location, value, |reader, name, location, value| {
                         match (name, value.get_ref().as_str()) {
                             ("kind", Some("gspmd")) => config.partitioner = Partitioner::Gspmd,
                             ("kind", Some("shardy")) => config.partitioner = Partitioner::Shardy,
-                            ("kind", _) => reader.wrong(place, "\"gspmd\" or \"shardy\"", value),
-                            _ => reader.unknown_key(place, name, &["kind"]),
+                            ("kind", _) => reader.wrong(location, "\"gspmd\" or \"shardy\"", value),
+                            _ => reader.unknown_key(location, name, &["kind"]),
                         }
                     })
                 }
-                unknown => self.unknown_key(place.at(unknown), unknown, &KEYS),
+                unknown => self.unknown_key(location.at(unknown), unknown, &KEYS),
             }
         }
     }
 
-    /// Calls `each` with the name, place and value of every entry of a table.
+    /// Calls `each` with the name, location and value of every entry of a table.
     fn entries(
         &mut self,
         section: &str,
-        place: Place,
+        location: Location,
         value: Value<'_, '_>,
-        mut each: impl FnMut(&mut Self, &str, Place, Value<'_, '_>),
+        mut each: impl FnMut(&mut Self, &str, Location, Value<'_, '_>),
     ) {
         let Some(table) = value.get_ref().as_table() else {
-            return self.wrong(place.at(section), "a table", value);
+            return self.wrong(location.at(section), "a table", value);
         };
         for (key, value) in table {
-            let place = self.place(key).at(format!("{section}.{}", key.get_ref()));
-            each(self, key.get_ref(), place, value);
+            let location = self.location(key.span()).at(format!("{section}.{}", key.get_ref()));
+            each(self, key.get_ref(), location, value);
         }
     }
 
-    fn unknown_key(&mut self, place: Place, name: &str, known: &[&str]) {
+    fn unknown_key(&mut self, location: Location, name: &str, known: &[&str]) {
         let hint = did_you_mean(name, known.iter().copied(), "known here");
-        self.complain(Code::UnknownKey, place, format!("no such table or key: {name}"), hint);
+        self.report(Code::UnknownKey, location, format!("unknown table or key: {name}"), hint);
     }
 
-    fn wrong(&mut self, place: Place, expected: &str, value: Value<'_, '_>) {
+    fn wrong(&mut self, location: Location, expected: &str, value: Value<'_, '_>) {
         let message = format!("expected {expected}, found: {}", found(value.get_ref()));
-        self.problems.push(Problem::new(Code::WrongValue, place, message));
+        self.problems.push(Code::WrongValue.error(location, message));
     }
 
-    fn axis(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Axis> {
+    fn axis(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<AxisConfig> {
         let mut letters = name.chars();
         let begins = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
         let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || ["none", "rest"].contains(&name) {
-            let hint =
-                "a name has letters, digits and `_`, begins with no digit, and is neither `none` nor `rest`";
-            self.complain(Code::AxisName, place, format!("not a name for an axis: {name}"), hint);
+            let hint = "a name consists of letters, digits and `_`, does not begin with a digit, and is neither `none` nor `rest`";
+            self.report(Code::AxisName, location, format!("invalid name of a mesh axis: {name}"), hint);
             return None;
         }
         let number = value.get_ref().as_integer();
         let size = number.and_then(|number| usize::from_str_radix(number.as_str(), number.radix()).ok());
         let size = match size {
-            Some(size @ 1..) => Size::Fixed(size),
-            _ if value.get_ref().as_str() == Some("rest") => Size::Rest,
+            Some(size @ 1..) => AxisSize::Fixed(size),
+            _ if value.get_ref().as_str() == Some("rest") => AxisSize::Rest,
             _ => {
                 let found = found(value.get_ref());
                 let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
-                self.complain(Code::AxisSize, place.clone(), message, "an axis of size 1 splits nothing");
-                Size::Fixed(1)
+                self.report(Code::AxisSize, location.clone(), message, "an axis of size 1 shards nothing");
+                AxisSize::Fixed(1)
             }
         };
-        Some(Axis { name: name.to_owned(), size, place })
+        Some(AxisConfig { name: name.to_owned(), size, location })
     }
 
-    fn rules(&mut self, section: &str, place: Place, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
-        self.entries(section, place, value, |reader, name, place, value| {
-            if let Some(rule) = reader.rule(name, place, value) {
+    fn rules(&mut self, section: &str, location: Location, value: Value<'_, '_>, rules: &mut Vec<Rule>) {
+        self.entries(section, location, value, |reader, name, location, value| {
+            if let Some(rule) = reader.rule(name, location, value) {
                 put(rules, rule, |a, b| a.dim == b.dim);
             }
         });
     }
 
-    fn rule(&mut self, name: &str, place: Place, value: Value<'_, '_>) -> Option<Rule> {
+    fn rule(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Rule> {
         let Ok(dim) = name.parse::<Dim>() else {
             let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
-            self.complain(Code::UnknownDim, place, format!("unknown dimension: {name}"), hint);
+            self.report(Code::UnknownDim, location, format!("unknown dimension: {name}"), hint);
             return None;
         };
         let axes: Option<Vec<String>> = match value.get_ref() {
@@ -307,71 +319,76 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(axes) = axes else {
-            self.wrong(place, "an axis, a list of axes or \"none\"", value);
+            self.wrong(location, "an axis, a list of axes or \"none\"", value);
             return None;
         };
         if let Some(axis) =
             axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
         {
-            let message = format!("the list names an axis twice: {axis}");
-            self.complain(Code::RepeatedAxis, place, message, "leave out one of them");
+            let message = format!("duplicate mesh axis in the list: {axis}");
+            self.report(Code::RepeatedAxis, location, message, "leave out one of them");
             return None;
         }
         if dim == Dim::Rank && !axes.is_empty() {
-            let message = "the rank of adapters is never split";
-            self.complain(Code::SplitRank, place, message, "leave it out: adapters follow their base");
+            let message = "the rank of adapters cannot be sharded";
+            self.report(
+                Code::SplitRank,
+                location,
+                message,
+                "remove it: adapters are sharded as the parameters they adapt",
+            );
             return None;
         }
         if dim == Dim::Layers && !axes.is_empty() {
-            let message = "the stack of layers is never split: every device runs through all of them";
-            self.complain(Code::SplitLayers, place, message, "split another dimension, such as `embed`");
+            let message = "the stack of layers cannot be sharded: every device runs all layers";
+            self.report(Code::SplitLayers, location, message, "shard another dimension, such as `embed`");
             return None;
         }
-        Some(Rule { dim, axes, place })
+        Some(Rule { dim, axes, location })
     }
 
     fn overridden(&mut self, entry: Value<'_, '_>) -> Option<Override> {
-        let place = self.place(entry).at("override");
+        let location = self.location(entry.span()).at("override");
         let Some(table) = entry.get_ref().as_table() else {
-            self.wrong(place, "a table with `param` and `dims`", entry);
+            self.wrong(location, "a table with `param` and `dims`", entry);
             return None;
         };
         let (mut param, mut rules) = (None, None);
         for (key, value) in table {
-            let place = self.place(key).at(format!("override.{}", key.get_ref()));
+            let location = self.location(key.span()).at(format!("override.{}", key.get_ref()));
             match (key.get_ref().as_ref(), value.get_ref().as_str()) {
-                ("param", Some(text)) => param = Some((text.to_owned(), place)),
-                ("param", None) => self.wrong(place, "the name of a parameter", value),
+                ("param", Some(text)) => param = Some((text.to_owned(), location)),
+                ("param", None) => self.wrong(location, "the name of a parameter", value),
                 ("dims", _) => {
                     let mut found = vec![];
-                    self.rules("override.dims", place, value, &mut found);
+                    self.rules("override.dims", location, value, &mut found);
                     rules = Some(found);
                 }
-                (unknown, _) => self.unknown_key(place, unknown, &["param", "dims"]),
+                (unknown, _) => self.unknown_key(location, unknown, &["param", "dims"]),
             }
         }
         let (Some((param, param_place)), Some(rules)) = (param, rules) else {
             let message = "expected `param` and `dims`";
             let hint =
                 "for example `param = \"layers.*.self_attn.k_proj\"` and `dims = { kv_heads = \"none\" }`";
-            self.complain(Code::WrongValue, place, message, hint);
+            self.report(Code::WrongValue, location, message, hint);
             return None;
         };
-        Some(Override { param, place: param_place, rules })
+        Some(Override { param, location: param_place, rules })
     }
 
-    fn policy(&mut self, name: &str, place: Place, value: Value<'_, '_>, policy: &mut Policy) {
+    fn policy(&mut self, name: &str, location: Location, value: Value<'_, '_>, policy: &mut Policy) {
         let (choice, expected) = match name {
             "indivisible" => (&mut policy.indivisible, "\"error\", \"replicate\" or \"pad\""),
             "axis_conflict" => (&mut policy.axis_conflict, "\"error\" or \"replicate\""),
             "unused_axis" => (&mut policy.unused_axis, "\"error\" or \"replicate\""),
-            _ => return self.unknown_key(place, name, &["indivisible", "axis_conflict", "unused_axis"]),
+            _ => return self.unknown_key(location, name, &["indivisible", "axis_conflict", "unused_axis"]),
         };
         *choice = match value.get_ref().as_str() {
-            Some("error") => Choice::Error,
-            Some("replicate") => Choice::Replicate,
-            Some("pad") if name == "indivisible" => Choice::Pad,
-            _ => return self.wrong(place, expected, value),
+            Some("error") => OnViolation::Error,
+            Some("replicate") => OnViolation::Replicate,
+            Some("pad") if name == "indivisible" => OnViolation::Pad,
+            _ => return self.wrong(location, expected, value),
         };
     }
 }

@@ -1,7 +1,5 @@
-use super::{
-    Code, MeshConfig, Override, Problem, Rule, Tensor, grid::line, matches, names::did_you_mean, short,
-};
-use crate::base::{Dim, Place, Use};
+use super::{Code, Dim, MeshConfig, Override, Rule, RuleSet, Tensor, grid::line, matches, short};
+use crate::base::{Diagnostics, Location, did_you_mean};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +12,7 @@ pub struct Rules {
 impl Rules {
     /// The rules of `config` without axes that `mesh` lacks, each of which is a problem; so is a rule that is about none of
     /// `tensors`.
-    pub(super) fn new(config: &MeshConfig, tensors: &[Tensor], problems: &mut Vec<Problem>) -> Self {
+    pub(super) fn new(config: &MeshConfig, tensors: &[Tensor], problems: &mut Diagnostics) -> Self {
         let mut rules = Self {
             store: config.store.clone(),
             compute: config.compute.clone(),
@@ -23,13 +21,13 @@ impl Rules {
         let known = config.axes.iter().map(|axis| axis.name.as_str());
         let overridden = rules.overrides.iter_mut().flat_map(|entry| &mut entry.rules);
         for rule in rules.store.iter_mut().chain(&mut rules.compute).chain(overridden) {
-            let Rule { axes, place, .. } = rule;
+            let Rule { axes, location, .. } = rule;
             axes.retain(|axis| {
                 let is_known = config.axes.iter().any(|known| known.name == *axis);
                 if !is_known {
                     let hint = did_you_mean(axis, known.clone(), "axes of the mesh");
                     let problem =
-                        Problem::new(Code::UnknownAxis, place.clone(), format!("unknown axis: {axis}"));
+                        Code::UnknownAxis.error(location.clone(), format!("unknown mesh axis: {axis}"));
                     problems.push(problem.with_hint(hint));
                 }
                 is_known
@@ -41,9 +39,11 @@ impl Rules {
 
     /// The rule for a dimension of a tensor; without one it stays whole.
     pub fn find(&self, tensor: &Tensor, dim: Dim) -> Option<&Rule> {
-        match &tensor.used {
-            Use::Store { param } => self.find_at_rest(param, dim),
-            Use::Compute | Use::Along { .. } => self.compute.iter().find(|rule| rule.dim == dim),
+        match &tensor.rules {
+            RuleSet::AtRest { param } => self.find_at_rest(param, dim),
+            RuleSet::Compute | RuleSet::ComputeAsStored { .. } => {
+                self.compute.iter().find(|rule| rule.dim == dim)
+            }
         }
     }
 
@@ -54,13 +54,13 @@ impl Rules {
     }
 
     /// The first line that has this axis in a rule.
-    pub(super) fn names(&self, axis: &str) -> Option<Place> {
+    pub(super) fn names(&self, axis: &str) -> Option<Location> {
         let overridden = self.overrides.iter().flat_map(|entry| &entry.rules);
         let mut all = self.store.iter().chain(&self.compute).chain(overridden);
-        all.find(|rule| rule.axes.iter().any(|name| name == axis)).map(|rule| line(&rule.place))
+        all.find(|rule| rule.axes.iter().any(|name| name == axis)).map(|rule| line(&rule.location))
     }
 
-    fn check_use(&self, tensors: &[Tensor], problems: &mut Vec<Problem>) {
+    fn check_use(&self, tensors: &[Tensor], problems: &mut Diagnostics) {
         let (stored, computed): (Vec<&Tensor>, Vec<&Tensor>) =
             tensors.iter().partition(|tensor| tensor.is_stored());
         let uses = [
@@ -69,35 +69,31 @@ impl Rules {
         ];
         for (rules, tensors, what, other) in uses {
             let has = |dim| tensors.iter().any(|tensor| tensor.has(dim));
-            for Rule { dim, place, .. } in rules.iter().filter(|rule| !rule.axes.is_empty() && !has(rule.dim))
+            for Rule { dim, location, .. } in
+                rules.iter().filter(|rule| !rule.axes.is_empty() && !has(rule.dim))
             {
-                let problem = Problem::new(
-                    Code::UnusedRule,
-                    place.clone(),
-                    format!("no {what} has this dimension: {dim}"),
-                );
+                let problem =
+                    Code::UnusedRule.error(location.clone(), format!("no {what} has this dimension: {dim}"));
                 problems.push(problem.with_hint(format!("leave it out, or move it to {other}")));
             }
         }
-        for Override { param, place, rules } in &self.overrides {
+        for Override { param, location, rules } in &self.overrides {
             let params = || stored.iter().copied().filter(|tensor| tensor.param() == Some(&tensor.name));
             let hit: Vec<&Tensor> = params().filter(|tensor| matches(param, &tensor.name)).collect();
             if hit.is_empty() {
                 let names = params().map(|tensor| short(&tensor.name));
                 let hint = did_you_mean(param, names, "parameters");
-                let problem = Problem::new(
-                    Code::OverrideUnmatched,
-                    place.clone(),
-                    format!("matches no parameter: {param}"),
-                );
+                let problem =
+                    Code::OverrideUnmatched.error(location.clone(), format!("matches no parameter: {param}"));
                 problems.push(problem.with_hint(hint));
                 continue;
             }
-            for Rule { dim, place, .. } in rules.iter().filter(|rule| !hit.iter().any(|t| t.has(rule.dim))) {
+            for Rule { dim, location, .. } in rules.iter().filter(|rule| !hit.iter().any(|t| t.has(rule.dim)))
+            {
                 let message = format!("no parameter that `{param}` matches has this dimension: {dim}");
                 let dims = Dim::ALL.iter().filter(|dim| hit.iter().any(|t| t.has(**dim)));
                 let dims: Vec<&str> = dims.map(|dim| dim.name()).collect();
-                let problem = Problem::new(Code::OverrideDim, place.clone(), message);
+                let problem = Code::OverrideDim.error(location.clone(), message);
                 problems.push(problem.with_hint(format!("they have {}", dims.join(", "))));
             }
         }

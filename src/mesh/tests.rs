@@ -4,19 +4,19 @@ use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    base::{ArrayShape, DType, Dim, Tag, Use},
+    base::{ArrayShape, DType},
     hlo::{ModuleBuilder, text, verify},
 };
 
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
                            [compute]\nbatch = \"fsdp\"\nkv_heads = \"tensor\"\n";
 
-fn tensor(name: &str, group: Group, used: Use, dims: &[(Dim, usize)]) -> Tensor {
-    Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, used }
+fn tensor(name: &str, group: Group, rules: RuleSet, dims: &[(Dim, usize)]) -> Tensor {
+    Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, rules }
 }
 
 fn stored(name: &str, group: Group, dims: &[(Dim, usize)]) -> Tensor {
-    tensor(name, group, Use::Store { param: name.into() }, dims)
+    tensor(name, group, RuleSet::AtRest { param: name.into() }, dims)
 }
 
 /// A model in small: two linears, the adapter on one, an array and an activation.
@@ -26,8 +26,8 @@ fn tensors() -> Vec<Tensor> {
     let (heads, head_dim) = ((Dim::KvHeads, 8), (Dim::HeadDim, 16));
     let key = "model.layers.*.self_attn.k_proj";
     let adapter = |factor: &str, side: &[(Dim, usize)]| {
-        let used = Use::Store { param: format!("{key}.weight") };
-        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, used, &[&[layers, rank], side].concat())
+        let rules = RuleSet::AtRest { param: format!("{key}.weight") };
+        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, rules, &[&[layers, rank], side].concat())
     };
     let (batch, seq) = ((Dim::Batch, 8), (Dim::Seq, 32));
     vec![
@@ -36,13 +36,13 @@ fn tensors() -> Vec<Tensor> {
         stored("model.layers.*.mlp.up_proj.weight", Group::Base, &[layers, mlp, embed]),
         adapter("lora_A", &[embed]),
         adapter("lora_B", &[heads, head_dim]),
-        tensor("labels", Group::Batch, Use::Compute, &[batch, seq]),
-        tensor("activation.k", Group::Activation, Use::Compute, &[batch, seq, heads, head_dim]),
+        tensor("labels", Group::Batch, RuleSet::Compute, &[batch, seq]),
+        tensor("activation.k", Group::Activation, RuleSet::Compute, &[batch, seq, heads, head_dim]),
     ]
 }
 
 /// Checks the file `m.toml` among others, with places relative to their folder.
-fn report(files: &[(&str, &str)], devices: Option<usize>) -> (Report, String) {
+fn report(files: &[(&str, &str)], devices: Option<usize>) -> (MeshReport, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
@@ -84,8 +84,12 @@ fn tensors_are_split_as_the_file_says() {
     assert_eq!(shard("labels"), "f32[2,32]");
     assert_eq!(shard("activation.k"), "f32[2,32,4,16]");
     let computed = [(Dim::KvHeads, 8), (Dim::HeadDim, 16), (Dim::Embed, 64)];
-    let computed =
-        plan.assign(&tensor("model.layers.*.self_attn.k_proj.weight", Group::Base, Use::Compute, &computed));
+    let computed = plan.assign(&tensor(
+        "model.layers.*.self_attn.k_proj.weight",
+        Group::Base,
+        RuleSet::Compute,
+        &computed,
+    ));
     assert_eq!(computed.shard_shape().to_string(), "f32[4,16,64]");
     let base = 4 * (16 + 2 * 4 * 16 * 16 + 2 * 48 * 16);
     let adapters = 4 * (2 * 4 * 16 + 2 * 4 * 4 * 16);
@@ -124,9 +128,9 @@ fn an_explanation_names_the_line_of_every_dimension() {
         text.replace(&folder, ""),
         "model.layers.*.self_attn.k_proj.weight  f32[2,8,16,64]\n  \
          shard f32[2,4,16,16], 8192 bytes on each device\n  \
-         layers           2 -> 2       whole           no rule\n  \
+         layers           2 -> 2       replicated      no rule\n  \
          kv_heads         8 -> 4       tensor          m.toml:13\n  \
-         head_dim        16 -> 16      whole           no rule\n  \
+         head_dim        16 -> 16      replicated      no rule\n  \
          embed           64 -> 16      fsdp            m.toml:5\n"
     );
 }
@@ -140,7 +144,7 @@ fn one_size_may_be_the_rest() {
         &text,
         None,
         "error[rest-unknown]: m.toml:2: `mesh.fsdp`: \"rest\" is unknown without the number of devices\n  \
-         hint: give a target, such as --target cpu:8, or a number",
+         hint: set a target, such as setting `target = cpu:8`, or write a number",
     );
     problems(
         &text,
@@ -171,7 +175,7 @@ fn names_that_nothing_has() {
     changed(
         "mlp = \"tensor\"",
         "mlp = \"tensr\"",
-        "error[unknown-axis]: m.toml:7: `store.mlp`: unknown axis: tensr\n  hint: did you mean `tensor`?",
+        "error[unknown-axis]: m.toml:7: `store.mlp`: unknown mesh axis: tensr\n  hint: did you mean `tensor`?",
     );
     changed(
         "mlp = \"tensor\"",
@@ -181,7 +185,7 @@ fn names_that_nothing_has() {
     changed(
         "[store]",
         "[stores]",
-        "error[unknown-key]: m.toml:4: `stores`: no such table or key: stores\n  hint: did you mean `store`?",
+        "error[unknown-key]: m.toml:4: `stores`: unknown table or key: stores\n  hint: did you mean `store`?",
     );
     changed(
         "mlp = \"tensor\"",
@@ -210,28 +214,28 @@ fn rules_that_cannot_be_followed() {
     changed(
         "mlp = \"tensor\"",
         "mlp = \"fsdp\"",
-        "error[axis-conflict]: m.toml:5: `store.embed`: axis fsdp (4) splits mlp already and cannot split embed too: \
-         layers.*.mlp.up_proj\n  hint: leave one of the two whole with \"none\", by an [[override]] if only for these tensors, \
-         or set `axis_conflict = \"replicate\"` under [policy] to leave embed whole",
+        "error[axis-conflict]: m.toml:5: `store.embed`: mesh axis fsdp (4) already shards mlp and cannot shard embed: \
+         layers.*.mlp.up_proj\n  hint: replicate one of the two with \"none\", by an [[override]] if only for these tensors, \
+         or set `axis_conflict = \"replicate\"` under [policy] to replicate embed",
     );
     let sixteen = "[mesh]\nt = 16\n[store]\nkv_heads = \"t\"\n";
     problems(
         sixteen,
         None,
-        "error[indivisible]: m.toml:4: `store.kv_heads`: kv_heads of 8 cannot be split over t (16): \
-         layers.*.self_attn.k_proj, layers.*.self_attn.k_proj.lora_B\n  hint: it can be split into 1, 2, 4 or 8; \
+        "error[indivisible]: m.toml:4: `store.kv_heads`: kv_heads of 8 cannot be sharded over t (16): \
+         layers.*.self_attn.k_proj, layers.*.self_attn.k_proj.lora_B\n  hint: it can be sharded into 1, 2, 4 or 8; \
          or write `kv_heads = \"none\"`, or set `indivisible = \"replicate\"` or `\"pad\"` under [policy]",
     );
     problems(
         "[mesh]\ndata = 3\n[compute]\nbatch = \"data\"\n",
         None,
-        "error[batch-indivisible]: m.toml:4: `compute.batch`: batch of 8 cannot be split over data (3): labels, \
+        "error[batch-indivisible]: m.toml:4: `compute.batch`: batch of 8 cannot be sharded over data (3): labels, \
          activation.k\n  hint: take a batch of 3, 6, 9 ...",
     );
     changed(
         "tensor = 2\n",
         "tensor = 2\nspare = 3\n",
-        "error[unused-axis]: m.toml:4: `mesh.spare`: splits nothing: 3 groups of devices would do the same work\n  \
+        "error[unused-axis]: m.toml:4: `mesh.spare`: shards nothing: 3 groups of devices would do the same work\n  \
          hint: write `spare` in [store] or [compute], or give it the size 1",
     );
     changed("tensor = 2\n", "tensor = 2\nspare = 1\n", "");
@@ -247,31 +251,31 @@ fn values_of_the_wrong_kind() {
     changed(
         "mlp = \"tensor\"",
         "mlp = [\"tensor\", \"tensor\"]",
-        "error[repeated-axis]: m.toml:7: `store.mlp`: the list names an axis twice: tensor\n  hint: leave out one of them",
+        "error[repeated-axis]: m.toml:7: `store.mlp`: duplicate mesh axis in the list: tensor\n  hint: leave out one of them",
     );
     changed(
         "mlp = \"tensor\"",
         "rank = \"tensor\"",
-        "error[split-rank]: m.toml:7: `store.rank`: the rank of adapters is never split\n  \
-         hint: leave it out: adapters follow their base",
+        "error[split-rank]: m.toml:7: `store.rank`: the rank of adapters cannot be sharded\n  \
+         hint: remove it: adapters are sharded as the parameters they adapt",
     );
     changed(
         "mlp = \"tensor\"",
         "layers = \"tensor\"",
-        "error[split-layers]: m.toml:7: `store.layers`: the stack of layers is never split: every device runs through \
-         all of them\n  hint: split another dimension, such as `embed`",
+        "error[split-layers]: m.toml:7: `store.layers`: the stack of layers cannot be sharded: every device runs \
+         all layers\n  hint: shard another dimension, such as `embed`",
     );
     problems(
         "[mesh]\n2d = 4\n",
         None,
-        "error[axis-name]: m.toml:2: `mesh.2d`: not a name for an axis: 2d\n  hint: a name has letters, digits and `_`, \
-         begins with no digit, and is neither `none` nor `rest`",
+        "error[axis-name]: m.toml:2: `mesh.2d`: invalid name of a mesh axis: 2d\n  hint: a name consists of letters, digits and `_`, \
+         does not begin with a digit, and is neither `none` nor `rest`",
     );
     changed(
         "tensor = 2",
         "tensor = 0",
         "error[axis-size]: m.toml:3: `mesh.tensor`: expected a whole number of at least 1 or \"rest\", found: 0\n  \
-         hint: an axis of size 1 splits nothing",
+         hint: an axis of size 1 shards nothing",
     );
     changed(
         "[compute]",
@@ -291,8 +295,9 @@ fn every_problem_is_told_at_once() {
         .replace("mlp = \"tensor\"", "mlp = \"tensr\"\nhead = \"tensor\"")
         .replace("fsdp = 4", "fsdp = 3");
     let (report, _) = report(&[("m.toml", &text)], None);
-    let codes: Vec<Code> = report.problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, [Code::UnknownDim, Code::UnknownAxis, Code::Indivisible, Code::BatchIndivisible]);
+    let codes: Vec<Option<&str>> = report.problems.iter().map(|problem| problem.code).collect();
+    let expect = [Code::UnknownDim, Code::UnknownAxis, Code::Indivisible, Code::BatchIndivisible];
+    assert_eq!(codes, expect.map(|code| Some(code.name())));
 }
 
 #[test]
@@ -300,7 +305,7 @@ fn keys_that_stand_twice() {
     changed(
         "kv_heads = \"tensor\"\nmlp",
         "kv_heads = \"tensor\"\nembed = \"tensor\"\nmlp",
-        "error[duplicate-key]: m.toml:7: `embed`: this key stands twice, the first time at m.toml:5\n  \
+        "error[duplicate-key]: m.toml:7: `embed`: duplicate key; first defined at m.toml:5\n  \
          hint: leave out one of them",
     );
     problems("[mesh]\na 3\n", None, "error[syntax]: m.toml:2: key with no value, expected `=`");
@@ -314,7 +319,7 @@ fn a_file_extends_another() {
     let plan = report.plan.unwrap();
     assert_eq!(plan.mesh.to_string(), "fsdp 4 x tensor 4");
     let up = plan.find("model.layers.*.mlp.up_proj.weight").unwrap();
-    let lines: Vec<_> = up.splits.iter().filter_map(|split| split.place.as_ref()).collect();
+    let lines: Vec<_> = up.dims.iter().filter_map(|split| split.location.as_ref()).collect();
     let files: Vec<_> =
         lines.iter().map(|p| (Path::new(&p.file).file_name().unwrap().to_str().unwrap(), p.line)).collect();
     assert_eq!(files, [("m.toml", Some(5)), ("base.toml", Some(5))]);
@@ -326,7 +331,7 @@ fn files_that_cannot_be_extended() {
         report(&[("m.toml", "extends = \"b.toml\"\n[mesh]\n"), ("b.toml", "extends = \"m.toml\"\n")], None);
     assert_eq!(
         text,
-        "error[extends-circle]: b.toml:1: `extends`: the files extend one another in a circle: m.toml -> b.toml -> m.toml\n  \
+        "error[extends-circle]: b.toml:1: `extends`: circular `extends`: m.toml -> b.toml -> m.toml\n  \
          hint: leave out one `extends`"
     );
     problems(
@@ -355,21 +360,46 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
         (notes, key)
     };
     let three = "[mesh]\nt = 3\n[store]\nkv_heads = \"t\"\n";
-    let hit = "kv_heads of 8 cannot be split over t (3): layers.*.self_attn.k_proj, layers.*.self_attn.k_proj.lora_B";
+    let hit = "kv_heads of 8 cannot be sharded over t (3): layers.*.self_attn.k_proj, layers.*.self_attn.k_proj.lora_B";
     let whole = 4 * (2 * 8 * 16 * 64 + 2 * 4 * 8 * 16);
     let (notes, key) = noted("indivisible = \"replicate\"", three);
-    assert_eq!(notes, [(format!("stays whole, for {hit}"), whole - whole / 3)]);
+    assert_eq!(notes, [(format!("is replicated: {hit}"), whole - whole / 3)]);
     assert_eq!(key, "f32[2,8,16,64]");
     let (notes, key) = noted("indivisible = \"pad\"", three);
-    assert_eq!(notes, [(format!("is filled up to 9, for {hit}"), whole / 8 * 3 / 9)]);
+    assert_eq!(notes, [(format!("is padded to 9: {hit}"), whole / 8 * 3 / 9)]);
     assert_eq!(key, "f32[2,3,16,64]");
     let (notes, key) =
         noted("axis_conflict = \"replicate\"", "[mesh]\nt = 2\n[store]\nkv_heads = \"t\"\nembed = \"t\"\n");
-    let conflict = "stays whole, for axis t (2) splits kv_heads already and cannot split embed too: layers.*.self_attn.k_proj";
-    assert_eq!(notes, [(conflict.to_owned(), 2 * 4 * 16 * 64 * 4 / 2)]);
+    let conflict = "is replicated: mesh axis t (2) already shards kv_heads and cannot shard embed: layers.*.self_attn.k_proj";
+    assert_eq!(notes, [(conflict.to_owned(), 0)]);
     assert_eq!(key, "f32[2,4,16,64]");
     let (notes, _) = noted("unused_axis = \"replicate\"", "[mesh]\nt = 2\n");
-    assert_eq!(notes, [("splits nothing: 2 groups of devices would do the same work".to_owned(), 0)]);
+    assert_eq!(notes, [("shards nothing: 2 groups of devices would do the same work".to_owned(), 0)]);
+}
+
+#[test]
+fn the_batch_has_one_number_of_shards_under_every_policy() {
+    for policy in ["replicate", "pad"] {
+        let text =
+            format!("[mesh]\ndata = 4\n[compute]\nbatch = \"data\"\n[policy]\nindivisible = {policy:?}\n");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        std::fs::write(&file, text).unwrap();
+        let loaded = load(&file).unwrap();
+        let plan = loaded.plan(&tensors(), 4).unwrap();
+        let even = loaded.batch_shards(4);
+        assert_eq!((even, plan.batch_shards(even), plan.batch_shards(3 * even)), (4, 4, 4), "{policy}");
+        let uneven = if policy == "pad" { 4 } else { 1 };
+        assert_eq!(plan.batch_shards(6), uneven, "{policy}");
+        let labels = plan.assign(&Tensor {
+            name: "labels".into(),
+            group: Group::Batch,
+            dims: vec![(Dim::Batch, 6), (Dim::Seq, 3)],
+            dtype: DType::S32,
+            rules: RuleSet::Compute,
+        });
+        assert_eq!(labels.num_shards(), plan.batch_shards(6), "{policy}");
+    }
 }
 
 /// A loop in small: what is at rest becomes what is computed with, and one result lies at rest again.
@@ -377,15 +407,18 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
 fn tags_become_annotations_for_both_partitioners() {
     let plan = plan(FSDP_TENSOR);
     let module = ModuleBuilder::new();
-    let at_rest = Tag::store([Dim::Mlp, Dim::Embed], "model.layers.*.mlp.up_proj.weight");
+    let at_rest = LogicalSharding::at_rest([Dim::Mlp, Dim::Embed], "model.layers.*.mlp.up_proj.weight");
     let called = module.define("called", |b| {
         let x = b.parameter("x", ArrayShape::new(DType::F32, [96, 64]));
-        x.tagged(Tag::compute([Dim::Mlp, Dim::Embed])) * 2.0
+        x.with_logical_sharding(LogicalSharding::compute([Dim::Mlp, Dim::Embed])) * 2.0
     });
     let entry = module.define("main", |b| {
-        let weight = b.parameter("weight", ArrayShape::new(DType::F32, [96, 64])).tagged(at_rest.clone());
-        let computed = weight.tagged(at_rest.computed());
-        let doubled = b.call(called.unwrap(), &[computed]).named("doubled").tagged(at_rest.clone());
+        let weight = b
+            .parameter("weight", ArrayShape::new(DType::F32, [96, 64]))
+            .with_logical_sharding(at_rest.clone());
+        let computed = weight.with_logical_sharding(at_rest.in_compute());
+        let doubled =
+            b.call(called.unwrap(), &[computed]).named("doubled").with_logical_sharding(at_rest.clone());
         b.tuple(&[doubled, b.scalar(DType::F32, 1.0)])
     });
     let annotated = annotate(module.finish("m", entry.unwrap(), vec![]), &plan);

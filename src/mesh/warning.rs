@@ -1,9 +1,9 @@
 //! What the partitioner warns of, in the terms of the mesh config.
 
-use super::{Assigned, Plan, Split, grid::line};
+use super::{DimSharding, LogicalSharding, Plan, TensorSharding, grid::line};
 use crate::{
     base::Shape,
-    hlo::{Instr, Module},
+    hlo::{CompId, Instr, InstrId, Module},
 };
 
 /// What warnings of the partitioner mean: where it can go from one sharding to another only by way of the whole tensor on
@@ -18,18 +18,21 @@ pub fn explain_warnings(warnings: Vec<String>, module: &Module, plan: Option<&Pl
 
 fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
     let Some(Change { from, to, origin }) = Change::read(warning) else { return warning.to_owned() };
-    let mut text =
-        format!("the partitioner cannot go from {from} to {to} in steps: every device holds all of ");
+    let mut text = format!(
+        "the partitioner cannot reshard from {from} to {to} directly: every device temporarily holds all of "
+    );
     let hit = involved(module, from, to, origin);
     let Some(first) = hit.first() else {
-        return format!("{text}`{}` for a while", origin.unwrap_or("a tensor"));
+        return format!("{text}`{}`", origin.unwrap_or("a tensor"));
     };
-    let Shape::Array(shape) = &first.shape else { return warning.to_owned() };
-    text.push_str(&format!("`{}`, {shape}, for a while", base_name(first)));
+    let Shape::Array(shape) = &first.instr.shape else { return warning.to_owned() };
+    text.push_str(&format!("`{}`, {shape}", base_name(first.instr)));
     let mut places: Vec<String> = vec![];
-    let splits = hit.iter().flat_map(|instr| assigned(instr, plan)).flat_map(|assigned| assigned.splits);
-    for Split { dim, axes, place, .. } in splits.filter(|split| !split.axes.is_empty()) {
-        let decided = place.map(|place| format!("\n  {}: {dim} = {}", line(&place), axes.join(" x ")));
+    let splits =
+        hit.iter().filter_map(|&found| tensor_sharding(found, plan)).flat_map(|sharding| sharding.dims);
+    for DimSharding { dim, axes, location, .. } in splits.filter(|split| !split.axes.is_empty()) {
+        let decided =
+            location.map(|location| format!("\n  {}: {dim} = {}", line(&location), axes.join(" x ")));
         places.extend(decided.filter(|decided| !places.contains(decided)));
     }
     text.push_str(&places.concat());
@@ -57,40 +60,46 @@ impl<'w> Change<'w> {
     }
 }
 
-/// The values whose shardings are to blame, one at least if any is known: that which the operation at fault comes from,
-/// with what lies before or after it, else all that lie as the change begins or ends.
-fn involved<'m>(module: &'m Module, from: &str, to: &str, origin: Option<&str>) -> Vec<&'m Instr> {
-    let all = module.computations.iter().flat_map(|computation| {
-        let path = |instr: &Instr| format!("{}/{}", computation.name, instr.name);
-        computation
-            .instrs
-            .iter()
-            .filter(|instr| !instr.tags.is_empty())
-            .map(move |instr| (path(instr), instr))
+/// An instruction with a logical sharding.
+#[derive(Clone, Copy)]
+struct Sharded<'m> {
+    instr: &'m Instr,
+    logical: &'m LogicalSharding,
+}
+
+/// The values whose shardings cause the warning: the one that the named operation comes from, with the constraints on the
+/// same value; without a name, all values that have one of the two shardings.
+fn involved<'m>(module: &'m Module, from: &str, to: &str, origin: Option<&str>) -> Vec<Sharded<'m>> {
+    let all = module.computations.iter().enumerate().flat_map(|(index, computation)| {
+        computation.instrs.iter().enumerate().filter_map(move |(number, instr)| {
+            let mut found = module.annotations.of(CompId::new(index), InstrId::new(number));
+            let sharded = Sharded { instr, logical: found.next()? };
+            Some((format!("{}/{}", computation.name, instr.name), sharded))
+        })
     });
-    let all: Vec<(String, &Instr)> = all.collect();
+    let all: Vec<(String, Sharded<'_>)> = all.collect();
     let is_origin =
         |path: &str| origin.is_some_and(|origin| origin == path || origin.ends_with(&format!("/{path}")));
-    let lies_so = |instr: &Instr| {
+    let has_sharding = |instr: &Instr| {
         instr.sharding.as_ref().is_some_and(|sharding| [from, to].contains(&sharding.to_string().as_str()))
     };
-    let exact = all.iter().find(|(path, _)| is_origin(path)).map(|(_, instr)| *instr);
-    let (mut first, others): (Vec<&Instr>, Vec<&Instr>) = all
+    let exact = all.iter().find(|(path, _)| is_origin(path)).map(|(_, found)| found.instr);
+    let (mut first, others): (Vec<Sharded<'_>>, Vec<Sharded<'_>>) = all
         .iter()
-        .map(|(_, instr)| *instr)
-        .partition(|instr| exact.is_some_and(|exact| std::ptr::eq(exact, *instr)));
-    let same_value = |instr: &&Instr| {
+        .map(|(_, found)| *found)
+        .partition(|found| exact.is_some_and(|exact| std::ptr::eq(exact, found.instr)));
+    let same_value = |instr: &Instr| {
         exact.is_none_or(|exact| (&exact.shape, base_name(exact)) == (&instr.shape, base_name(instr)))
     };
-    first.extend(others.into_iter().filter(|instr| lies_so(instr)).filter(same_value));
+    first.extend(others.into_iter().filter(|found| has_sharding(found.instr) && same_value(found.instr)));
     first
 }
 
-fn assigned<'a>(instr: &'a Instr, plan: &'a Plan) -> impl Iterator<Item = Assigned> + 'a {
-    instr.tags.iter().filter_map(|tag| match &instr.shape {
-        Shape::Array(shape) => Some(plan.assign_tag(tag, shape, &instr.name)),
+fn tensor_sharding(found: Sharded<'_>, plan: &Plan) -> Option<TensorSharding> {
+    match &found.instr.shape {
+        Shape::Array(shape) => Some(plan.assign_logical(found.logical, shape, &found.instr.name)),
         Shape::Tuple(_) => None,
-    })
+    }
 }
 
 /// The name that the instruction was given, without the numbers that made it unique.

@@ -7,8 +7,8 @@ use super::{
     nn::{self, LoraValues, RopeTable, Scope},
 };
 use crate::{
-    base::{Dim, Tag},
     hlo::{DotDims, Value},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
     templates::TemplateError,
 };
 
@@ -23,7 +23,7 @@ pub struct LayerValues<'b> {
 /// One layer: `x [batch, seq, embed]` to the same; `segments` as [`nn::attention`] has them.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn layer<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,
@@ -41,12 +41,13 @@ pub fn layer<'b>(
     let h = nn::norm(scope, x, base(Param::InputNorm))?;
     let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
     let inner = |linear| nn::per_token(&features(linear, scope.config).input);
-    let mixed = nn::attention(scope, q, k, v, table, segments)?.tagged(inner(Linear::Output));
-    let x = (x + linear(Linear::Output, mixed)?).tagged(nn::residual());
+    let mixed = nn::attention(scope, q, k, v, table, segments)?.with_logical_sharding(inner(Linear::Output));
+    let x = (x + linear(Linear::Output, mixed)?).with_logical_sharding(nn::residual());
 
     let h = nn::norm(scope, x, base(Param::PostAttentionNorm))?;
-    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?.tagged(inner(Linear::Down));
-    Ok((x + linear(Linear::Down, gated)?).tagged(nn::residual()))
+    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?
+        .with_logical_sharding(inner(Linear::Down));
+    Ok((x + linear(Linear::Down, gated)?).with_logical_sharding(nn::residual()))
 }
 
 /// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`, the parameter `param`.
@@ -54,7 +55,7 @@ pub fn layer<'b>(
 /// Each device computes with the part of the vocabulary that it holds; what moves is the activations, not the matrix.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn logits<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,
@@ -62,18 +63,20 @@ pub fn logits<'b>(
     head: Value<'b>,
     param: &str,
 ) -> Result<Value<'b>, TemplateError> {
-    let along = Tag::along(nn::residual().dims, param, Dim::Vocab);
-    let h = nn::norm(scope, x, final_norm)?.tagged(along);
+    let along = LogicalSharding::compute_as_stored(nn::residual().dims, param, Dim::Vocab);
+    let h = nn::norm(scope, x, final_norm)?.with_logical_sharding(along);
     let dims = DotDims { lhs_contracting: vec![2], rhs_contracting: vec![1], ..DotDims::default() };
-    Ok(h.dot(head.tagged(head_tag(param)), dims).named("logits").tagged(logits_tag(param)))
+    Ok(h.dot(head.with_logical_sharding(head_sharding(param)), dims)
+        .named("logits")
+        .with_logical_sharding(logits_sharding(param)))
 }
 
 /// How the matrix `param` that gives logits lies where they are computed.
-pub fn head_tag(param: &str) -> Tag {
-    Tag::along([Dim::Vocab, Dim::Embed], param, Dim::Vocab)
+pub fn head_sharding(param: &str) -> LogicalSharding {
+    LogicalSharding::compute_as_stored([Dim::Vocab, Dim::Embed], param, Dim::Vocab)
 }
 
 /// How logits lie that the matrix `param` gave.
-pub fn logits_tag(param: &str) -> Tag {
-    Tag::along([Dim::Batch, Dim::Seq, Dim::Vocab], param, Dim::Vocab)
+pub fn logits_sharding(param: &str) -> LogicalSharding {
+    LogicalSharding::compute_as_stored([Dim::Batch, Dim::Seq, Dim::Vocab], param, Dim::Vocab)
 }

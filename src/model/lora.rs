@@ -8,6 +8,8 @@ mod plan;
 mod python;
 mod resolve;
 
+use std::fmt;
+
 pub use plan::{Adapted, LoraPlan};
 
 /// How `alpha` and the rank `r` give the scale of an adapter's product.
@@ -39,6 +41,17 @@ pub enum Targets {
     Names(Vec<String>),
     /// Modules whose whole name matches a regular expression.
     Regex(String),
+}
+
+/// `all-linear`, comma-separated names, or `re:` and the regular expression.
+impl fmt::Display for Targets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllLinear => f.write_str("all-linear"),
+            Self::Names(names) => f.write_str(&names.join(",")),
+            Self::Regex(pattern) => write!(f, "re:{pattern}"),
+        }
+    }
 }
 
 /// What to adapt and how: the fields of PEFT's `LoraConfig` that decide it.

@@ -1,45 +1,8 @@
 //! The one list of a model's parameters: names on disk, named dimensions, stacking. Loading, sharding, the graph and
 //! the memory figures all go by it.
 
-use super::{Config, Linear, LoraPlan};
-use crate::base::Dim;
-
-/// A parameter of the base model; those of a layer stand for the whole stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Param {
-    /// The embedding table, and the head too where the two are tied.
-    Embed,
-    /// The norm before attention.
-    InputNorm,
-    /// The weight of a linear.
-    Weight(Linear),
-    /// The bias of a linear.
-    Bias(Linear),
-    /// The norm before the feed-forward block.
-    PostAttentionNorm,
-    /// The norm before the head.
-    FinalNorm,
-    /// The head, where it is not tied.
-    Head,
-}
-
-/// One of the two factors of a low-rank adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Factor {
-    /// From the input features down to the rank.
-    A,
-    /// From the rank up to the output features.
-    B,
-}
-
-/// A factor of the adapters of one linear, stacked over the layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AdapterId {
-    /// The linear that is adapted.
-    pub linear: Linear,
-    /// Which factor.
-    pub factor: Factor,
-}
+use super::{Config, Linear, Param};
+use crate::mesh::Dim;
 
 /// Named dimensions with their sizes, outermost first.
 pub type NamedDims = Vec<(Dim, usize)>;
@@ -82,37 +45,32 @@ impl ParamSpec {
 pub fn base_params(config: &Config) -> Vec<ParamSpec> {
     let embed = (Dim::Embed, config.hidden_size);
     let vocab = (Dim::Vocab, config.vocab_size);
-    let whole = |param, name: &str, stored| ParamSpec { param, name: name.into(), layers: None, stored };
-    let mut params = vec![whole(Param::Embed, "model.embed_tokens.weight", vec![vec![vocab], vec![embed]])];
+    let single = |param: Param, stored| ParamSpec { param, name: param.tensor_name(), layers: None, stored };
+    let mut params = vec![single(Param::Embed, vec![vec![vocab], vec![embed]])];
     params.extend(layer_params(config));
-    params.push(whole(Param::FinalNorm, "model.norm.weight", vec![vec![embed]]));
+    params.push(single(Param::FinalNorm, vec![vec![embed]]));
     if !config.tie_word_embeddings {
-        params.push(whole(Param::Head, "lm_head.weight", vec![vec![vocab], vec![embed]]));
+        params.push(single(Param::Head, vec![vec![vocab], vec![embed]]));
     }
     params
 }
 
 /// The parameters of one layer, stacked over all.
 pub fn layer_params(config: &Config) -> Vec<ParamSpec> {
-    let stacked = |param, name: &str, stored| ParamSpec {
+    let stacked = |param: Param, stored| ParamSpec {
         param,
-        name: format!("model.layers.*.{name}"),
+        name: param.tensor_name(),
         layers: Some(config.num_hidden_layers),
         stored,
     };
     let norm = vec![vec![(Dim::Embed, config.hidden_size)]];
-    let mut params = vec![
-        stacked(Param::InputNorm, "input_layernorm.weight", norm.clone()),
-        stacked(Param::PostAttentionNorm, "post_attention_layernorm.weight", norm),
-    ];
+    let mut params = vec![stacked(Param::InputNorm, norm.clone()), stacked(Param::PostAttentionNorm, norm)];
     for linear in Linear::ALL {
-        let (name, Features { input, output }) = (linear.name(), features(linear, config));
-        let parent = linear.parent();
+        let Features { input, output } = features(linear, config);
         if linear.has_bias(config) {
-            params.push(stacked(Param::Bias(linear), &format!("{parent}.{name}.bias"), vec![output.clone()]));
+            params.push(stacked(Param::Bias(linear), vec![output.clone()]));
         }
-        let weight = format!("{parent}.{name}.weight");
-        params.push(stacked(Param::Weight(linear), &weight, vec![output, input]));
+        params.push(stacked(Param::Weight(linear), vec![output, input]));
     }
     params
 }
@@ -142,31 +100,46 @@ pub fn features(linear: Linear, config: &Config) -> Features {
     Features { input, output }
 }
 
-/// One factor of the adapters of a linear, stacked over all layers and padded with zeros to the largest rank among
-/// them: zero rows of both factors have zero gradients, so the padding stays zero.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdapterSpec {
-    /// Which factor of which linear.
-    pub id: AdapterId,
-    /// `[layers, rank, features of the factor's outer side]`, float32.
-    pub dims: NamedDims,
-}
+impl Linear {
+    /// Number of input and of output features; the weight is `[outputs, inputs]`.
+    pub fn features(self, config: &Config) -> (usize, usize) {
+        let Features { input, output } = features(self, config);
+        let product = |dims: NamedDims| dims.iter().map(|&(_, size)| size).product();
+        (product(input), product(output))
+    }
 
-/// Every adapter factor, in the order of the program's arguments.
-pub fn adapter_params(config: &Config, plan: &LoraPlan) -> Vec<AdapterSpec> {
-    let mut specs = Vec::new();
-    for linear in Linear::ALL.into_iter().filter(|&linear| plan.is_adapted(linear)) {
-        let leading = [(Dim::Layers, config.num_hidden_layers), (Dim::Rank, plan.max_rank(linear))];
-        let Features { input, output } = features(linear, config);
-        for (factor, side) in [(Factor::A, input), (Factor::B, output)] {
-            let dims = leading.into_iter().chain(side).collect();
-            specs.push(AdapterSpec { id: AdapterId { linear, factor }, dims });
+    /// Whether it has a bias `[outputs]`.
+    pub fn has_bias(self, config: &Config) -> bool {
+        match self {
+            Self::Query | Self::Key | Self::Value | Self::Output => config.attention_bias,
+            Self::Gate | Self::Up | Self::Down => config.mlp_bias,
         }
     }
-    specs
 }
 
 /// The sizes of named dimensions.
 pub fn sizes(dims: &[(Dim, usize)]) -> Vec<usize> {
     dims.iter().map(|&(_, size)| size).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::builtin_names;
+
+    #[test]
+    fn the_parameters_are_as_many_as_the_config_counts() {
+        for name in builtin_names() {
+            let plain = Config::builtin(name).unwrap();
+            for (attention_bias, mlp_bias) in [(false, false), (true, false), (false, true)] {
+                let config = Config { attention_bias, mlp_bias, ..plain.clone() };
+                let count = |spec: &ParamSpec| sizes(&spec.dims()).iter().product::<usize>() as u64;
+                assert_eq!(
+                    base_params(&config).iter().map(count).sum::<u64>(),
+                    config.param_count(),
+                    "{name}"
+                );
+            }
+        }
+    }
 }

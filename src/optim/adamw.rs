@@ -1,7 +1,7 @@
 use crate::{
     base::ArrayShape,
     hlo::Value,
-    templates::{Hole, Loom, TemplateError, holes},
+    templates::{Instantiator, TemplateArg, TemplateError, template_args},
 };
 
 /// AdamW with decoupled decay (Loshchilov and Hutter, arXiv:1711.05101). The learning rate is no part of it: it comes
@@ -52,29 +52,29 @@ impl AdamW {
     /// Each tensor after the update with its gradient.
     ///
     /// # Errors
-    /// If a template is not right.
+    /// If a template is invalid.
     pub fn update<'b>(
         &self,
-        loom: &Loom<'_>,
+        templates: &Instantiator<'_>,
         update: Update<'b>,
         tensors: &[(Trained<'b>, Value<'b>)],
     ) -> Result<Vec<Trained<'b>>, TemplateError> {
         let b = update.updates.builder();
-        let logs = holes! { log_beta1: self.beta1.ln(), log_beta2: self.beta2.ln() };
-        let corrections = loom.call(b, "bias_correction", logs, &[update.updates])?;
+        let logs = template_args! { log_beta1: self.beta1.ln(), log_beta2: self.beta2.ln() };
+        let corrections = templates.call(b, "bias_correction", logs, &[update.updates])?;
         let (correction1, correction2) = (corrections.get(0), corrections.get(1));
         let Update { learning_rate, clip, updates: _, apply } = update;
         let one = |&(tensor, gradient): &(Trained<'b>, Value<'b>)| {
             let Trained { value, moment1, moment2 } = tensor;
             let arguments =
                 [value, moment1, moment2, gradient, learning_rate, clip, correction1, correction2, apply];
-            let updated = loom.call(b, "adamw", &self.holes(value.array()), &arguments)?;
+            let updated = templates.call(b, "adamw", &self.args(value.array()), &arguments)?;
             Ok(Trained { value: updated.get(0), moment1: updated.get(1), moment2: updated.get(2) })
         };
         tensors.iter().map(one).collect()
     }
 
-    fn holes(&self, shape: ArrayShape) -> [(&'static str, Hole); 7] {
+    fn args(&self, shape: ArrayShape) -> [(&'static str, TemplateArg); 7] {
         let &Self { beta1, beta2, eps, weight_decay } = self;
         [
             ("dims", shape.dims.into()),

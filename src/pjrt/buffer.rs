@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::{
     call::{Table, slice},
-    client::{Counted, Shared},
+    client_state::{ClientState, LiveBuffer},
     device::Device,
     error::PjrtError,
-    handle::{Event, Owned},
+    handle::{DeviceEvent, Owned},
     sys::{self, CStruct, Call},
 };
-use crate::base::{ArrayShape, DType, Literal, Memory};
+use crate::base::{ArrayShape, DType, Literal, MemorySpace};
 
 /// An array of this process, row-major and little-endian, and the device it should go to.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct HostArray<'a> {
     /// The id of the device.
     pub device: i32,
     /// In which of the memories that the device reads.
-    pub memory: Memory,
+    pub memory: MemorySpace,
 }
 
 /// An array that a device reads, in its own memory or the host's. Dropping it frees the memory.
@@ -33,7 +33,7 @@ pub struct Buffer {
     shape: ArrayShape,
     device: i32,
     // Declared last, so that the client outlives the buffer.
-    client: Counted,
+    client: LiveBuffer,
 }
 
 impl Buffer {
@@ -81,7 +81,7 @@ impl Buffer {
         // is done, since this waits for its event.
         unsafe {
             let args = self.table().call(args)?;
-            Event::new(self.raw.plugin(), sys::BufferToHostBufferArgs::CALL, args.event)?.wait()
+            DeviceEvent::new(self.raw.plugin(), sys::BufferToHostBufferArgs::CALL, args.event)?.wait()
         }
     }
 
@@ -96,7 +96,10 @@ impl Buffer {
     }
 
     /// Starts a copy to a device.
-    pub(super) fn upload<'a>(client: &Arc<Shared>, array: HostArray<'a>) -> Result<Upload<'a>, PjrtError> {
+    pub(super) fn upload<'a>(
+        client: &Arc<ClientState>,
+        array: HostArray<'a>,
+    ) -> Result<Upload<'a>, PjrtError> {
         check_bytes(array.shape, array.bytes.len())?;
         let dims: Vec<i64> = array.shape.dims.iter().map(|&dim| dim as i64).collect();
         let args = sys::ClientBufferFromHostBufferArgs {
@@ -115,11 +118,15 @@ impl Buffer {
         // event is ready, which `Upload` sees to. Event and buffer are ours.
         unsafe {
             let args = client.table().call(args)?;
-            let done = Event::new(client.plugin(), call, args.done_with_host_buffer)?;
+            let done = DeviceEvent::new(client.plugin(), call, args.done_with_host_buffer)?;
             let done = Transfer { done, bytes: PhantomData };
             let raw = Owned::new(client.plugin(), call, args.buffer)?;
-            let buffer =
-                Self { raw, shape: array.shape.clone(), device: array.device, client: Counted::new(client) };
+            let buffer = Self {
+                raw,
+                shape: array.shape.clone(),
+                device: array.device,
+                client: LiveBuffer::new(client),
+            };
             Ok(Upload { done, buffer })
         }
     }
@@ -129,7 +136,7 @@ impl Buffer {
     /// # Safety
     /// As for [`Owned::new`]; `raw` is of `client`.
     pub(super) unsafe fn adopt(
-        client: &Arc<Shared>,
+        client: &Arc<ClientState>,
         call: &'static str,
         raw: *mut sys::Buffer,
     ) -> Result<Self, PjrtError> {
@@ -140,7 +147,7 @@ impl Buffer {
             let args = sys::BufferDeviceArgs { buffer: raw.raw(), ..CStruct::new() };
             let device = client.table().call(args)?.device;
             let device = Device::id_of(client.table(), device)?;
-            Ok(Self { raw, shape, device, client: Counted::new(client) })
+            Ok(Self { raw, shape, device, client: LiveBuffer::new(client) })
         }
     }
 
@@ -148,8 +155,8 @@ impl Buffer {
         self.raw.raw()
     }
 
-    pub(super) fn client(&self) -> &Arc<Shared> {
-        self.client.shared()
+    pub(super) fn client(&self) -> &Arc<ClientState> {
+        self.client.state()
     }
 
     /// Blocks until the device has written the array.
@@ -158,7 +165,7 @@ impl Buffer {
         // SAFETY: the buffer is alive, and the event is ours.
         unsafe {
             let args = self.table().call(args)?;
-            Event::new(self.raw.plugin(), sys::BufferReadyEventArgs::CALL, args.event)?.wait()
+            DeviceEvent::new(self.raw.plugin(), sys::BufferReadyEventArgs::CALL, args.event)?.wait()
         }
     }
 
@@ -191,7 +198,7 @@ impl Upload<'_> {
 
 /// The borrow of the host bytes; dropping it waits until the plugin is done with them.
 struct Transfer<'a> {
-    done: Event,
+    done: DeviceEvent,
     bytes: PhantomData<&'a [u8]>,
 }
 
@@ -215,7 +222,7 @@ unsafe fn shape_of(table: Table, buffer: *mut sys::Buffer) -> Result<ArrayShape,
         let number = table.call(sys::BufferElementTypeArgs { buffer, ..CStruct::new() })?.type_;
         let dtype = from_number(number).ok_or_else(|| PjrtError::Malformed {
             call: sys::BufferElementTypeArgs::CALL,
-            what: format!("an element type that hloom does not know: {number}"),
+            what: format!("unknown element type: {number}"),
         })?;
         let args = table.call(sys::BufferDimensionsArgs { buffer, ..CStruct::new() })?;
         let dims = slice(args.dims, args.num_dims).iter().map(|&dim| {

@@ -13,21 +13,21 @@ use object::{
     },
 };
 
-type Header = FileHeader64<Endianness>;
+type ElfHeader = FileHeader64<Endianness>;
 
 /// What a library takes from another one, or from whichever has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Import {
+pub(crate) struct Import {
     /// The symbol's name.
     pub symbol: String,
     /// The library it must come from, and the version it must have there; a symbol without a version may come
     /// from anywhere.
-    pub version: Option<Version>,
+    pub version: Option<SymbolVersion>,
 }
 
 /// A version of a symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
+pub(crate) struct SymbolVersion {
     /// The library's name, such as `libamdhip64.so.7`.
     pub library: String,
     /// The version's name, such as `hip_4.2`.
@@ -36,7 +36,7 @@ pub(super) struct Version {
 
 /// What a library needs before it can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(crate) struct Needs {
     /// Names of libraries, in the order in which the loader takes them.
     pub libraries: Vec<String>,
     /// Folders in which the loader searches them first; `$ORIGIN` stands for the library's own.
@@ -49,14 +49,14 @@ pub(super) struct Needs {
 ///
 /// # Errors
 /// If the file cannot be read, or its tables contradict themselves.
-pub(super) fn needs(path: &Path) -> io::Result<Needs> {
+pub(crate) fn needs(path: &Path) -> io::Result<Needs> {
     let cache = ReadCache::new(File::open(path)?);
     read_needs(&cache).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let header = Header::parse(data)?;
+    let header = ElfHeader::parse(data)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let dynamic = sections.dynamic_table(endian, data)?;
@@ -85,8 +85,9 @@ fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
             Some(table) => table.version(table.version_index(endian, index).index())?,
             None => None,
         };
-        let version = version
-            .and_then(|version| Some(Version { library: text(version.file()?), name: text(version.name()) }));
+        let version = version.and_then(|version| {
+            Some(SymbolVersion { library: text(version.file()?), name: text(version.name()) })
+        });
         imports.push(Import { symbol, version });
     }
     Ok(Needs { libraries, folders, imports })

@@ -1,7 +1,7 @@
 use std::{fmt, io, path::PathBuf};
 
-use super::sys::LEAST_MINOR;
-use crate::base::ArrayShape;
+use super::sys::MIN_MINOR;
+use crate::base::{ArrayShape, command};
 
 /// What can go wrong between hloom and a plugin.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ pub enum PjrtError {
         found: usize,
     },
     /// The plugin speaks a version of the C API that hloom does not.
-    #[error("expected PJRT API 0.{LEAST_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
+    #[error("expected PJRT API 0.{MIN_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -177,22 +177,6 @@ pub enum PjrtError {
     /// An argument that another client holds.
     #[error("argument buffer belongs to another client")]
     ForeignBuffer,
-    /// A shared library that the plugin needs is not there, and nothing could be made to stand in for it.
-    #[error("cannot make a stand-in for {library}: {reason}")]
-    StandIn {
-        /// The library's name.
-        library: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The CUDA plugin calls programs and reads files of the CUDA toolkit, and dies without them.
-    #[error("cannot find {what} of the CUDA toolkit; looked in {}", list(looked))]
-    CudaToolkit {
-        /// The file that is missing, relative to the toolkit's folder.
-        what: &'static str,
-        /// The folders that were looked into.
-        looked: Vec<PathBuf>,
-    },
     /// A compilation for no device at all.
     #[error("expected at least one partition, found 0")]
     NoPartitions,
@@ -222,7 +206,7 @@ impl PjrtError {
             | Self::NullTable { .. }
             | Self::ShortTable { .. }
             | Self::Version { .. } => {
-                Some("`hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works".into())
+                Some(format!("{} (or cuda, rocm, tpu) fetches a plugin that works", command("plugin install cpu", &[])))
             }
             Self::Load { .. } => {
                 Some("the plugin was probably built for another system: use a build for this one".into())
@@ -235,9 +219,10 @@ impl PjrtError {
                  or another build of the plugin"
                     .into(),
             ),
-            Self::NoRocm { .. } => Some(
-                "install ROCm 7, or set LD_LIBRARY_PATH to where it lies; `hloom compile` for AMD GPUs needs none".into(),
-            ),
+            Self::NoRocm { .. } => Some(format!(
+                "install ROCm 7, or set LD_LIBRARY_PATH to its folder; {} for AMD GPUs needs none",
+                command("compile", &[])
+            )),
             Self::MissingCall { .. } => Some("use a newer plugin".into()),
             Self::Failed { code: ErrorCode::ResourceExhausted, .. } => Some(
                 "it does not fit in the device's memory: use more devices, a smaller batch or shorter \
@@ -250,7 +235,7 @@ impl PjrtError {
             ),
             Self::Failed { call: "PJRT_Executable_DeserializeAndLoad", .. } => Some(
                 "the executable is damaged, or was made on another kind of machine: compile its module instead, as \
-                 `--recompile` does"
+                 setting `recompile` does"
                     .into(),
             ),
             Self::Failed { message, .. } if message.starts_with("Unexpected option name passed to") => {
@@ -267,16 +252,6 @@ impl PjrtError {
                 Some(format!("known devices: {}", known.join(", ")))
             }
             Self::NoMemory { known, .. } => Some(format!("its memories: {}", known.join(", "))),
-            Self::StandIn { .. } => Some(
-                "compiling for AMD GPUs where ROCm is not installed takes the system's C compiler and linker: install \
-                 gcc or clang, or ROCm itself"
-                    .into(),
-            ),
-            Self::CudaToolkit { .. } => Some(
-                "`hloom plugin install cuda` brings it along; for a plugin from elsewhere, name the toolkit's folder \
-                 with the flag xla_gpu_cuda_data_dir"
-                    .into(),
-            ),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }
@@ -291,10 +266,6 @@ impl PjrtError {
 /// The file that links with a missing library, in an error.
 fn linking(file: &Option<PathBuf>) -> String {
     file.as_ref().map_or("one of its libraries".into(), |file| file.display().to_string())
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 macro_rules! codes {

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     buffer::Buffer,
     call::{Table, bytes, slice, text},
-    client::Shared,
+    client_state::ClientState,
     device::Device,
     error::PjrtError,
-    handle::{Event, Owned},
+    handle::{DeviceEvent, Owned},
     sys::{self, CStruct, Call},
 };
 
@@ -179,14 +179,14 @@ pub struct LoadedExecutable {
     num_outputs: usize,
     devices: Vec<i32>,
     // Declared last, so that the client outlives the executable.
-    client: Arc<Shared>,
+    client: Arc<ClientState>,
 }
 
 impl LoadedExecutable {
     /// # Safety
     /// As for [`Owned::new`]; `raw` is of `client`.
     pub(super) unsafe fn new(
-        client: &Arc<Shared>,
+        client: &Arc<ClientState>,
         call: &'static str,
         raw: *mut sys::LoadedExecutable,
     ) -> Result<Self, PjrtError> {
@@ -288,7 +288,7 @@ impl LoadedExecutable {
         let finished: Vec<Result<(), PjrtError>> = events
             .into_iter()
             // SAFETY: the plugin gave the event, and it is ours.
-            .map(|event| unsafe { Event::new(self.client.plugin(), call, event) }?.wait())
+            .map(|event| unsafe { DeviceEvent::new(self.client.plugin(), call, event) }?.wait())
             .collect();
         let adopt = |raw| {
             // SAFETY: the plugin gave the buffer, and it is ours.

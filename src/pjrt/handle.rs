@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A kind of object that the plugin gives away and takes back through a destroy call.
-pub(super) trait Object: Sized {
+pub(super) trait PjrtObject: Sized {
     type Destroy: Call;
 
     fn destroy_args(object: *mut Self) -> Self::Destroy;
@@ -19,7 +19,7 @@ pub(super) trait Object: Sized {
 macro_rules! objects {
     ($( $object:ident: $args:ident.$field:ident; )*) => {
         $(
-            impl Object for sys::$object {
+            impl PjrtObject for sys::$object {
                 type Destroy = sys::$args;
 
                 fn destroy_args(object: *mut Self) -> Self::Destroy {
@@ -41,17 +41,17 @@ objects! {
 
 /// An object of the plugin that is ours to destroy. It keeps the plugin; what else it depends on is kept by
 /// the type around it, in a field declared after this one.
-pub(super) struct Owned<T: Object> {
+pub(super) struct Owned<T: PjrtObject> {
     raw: NonNull<T>,
     plugin: Arc<Plugin>,
 }
 
 // SAFETY: PJRT's objects may be used and destroyed from any thread, several at once.
-unsafe impl<T: Object> Send for Owned<T> {}
+unsafe impl<T: PjrtObject> Send for Owned<T> {}
 // SAFETY: as above.
-unsafe impl<T: Object> Sync for Owned<T> {}
+unsafe impl<T: PjrtObject> Sync for Owned<T> {}
 
-impl<T: Object> Owned<T> {
+impl<T: PjrtObject> Owned<T> {
     /// Takes what `call` gave.
     ///
     /// # Safety
@@ -73,7 +73,7 @@ impl<T: Object> Owned<T> {
     }
 }
 
-impl<T: Object> Drop for Owned<T> {
+impl<T: PjrtObject> Drop for Owned<T> {
     fn drop(&mut self) {
         // SAFETY: the object is alive and nothing uses it afterwards.
         if let Err(error) = unsafe { self.plugin.table().call(T::destroy_args(self.raw.as_ptr())) } {
@@ -83,9 +83,9 @@ impl<T: Object> Drop for Owned<T> {
 }
 
 /// Something that a device has yet to do.
-pub(super) struct Event(Owned<sys::Event>);
+pub(super) struct DeviceEvent(Owned<sys::Event>);
 
-impl Event {
+impl DeviceEvent {
     /// # Safety
     /// As for [`Owned::new`].
     pub unsafe fn new(

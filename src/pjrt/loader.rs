@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{elf, error::PjrtError, library_file};
 
 /// The error for the loader's text `reason` on the plugin in the file `path`.
-pub(super) fn explain(path: &Path, reason: String) -> PjrtError {
+pub(crate) fn explain(path: &Path, reason: String) -> PjrtError {
     const MISSING: &str = ": cannot open shared object file: No such file or directory";
     const EXECUTABLE: &str = "cannot dynamically load position-independent executable";
     const UNDEFINED: &str = ": undefined symbol: ";
@@ -73,7 +73,7 @@ fn system_folders() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pjrt::testing::c_library;
+    use crate::testing::c_library;
 
     #[track_caller]
     fn check(reason: &str, expect: &str) {

@@ -107,14 +107,14 @@ impl ProgramFormat {
 
 /// A program to compile.
 #[derive(Clone, Copy, Debug)]
-pub struct Program<'a> {
+pub struct PjrtProgram<'a> {
     /// What the bytes are.
     pub format: ProgramFormat,
     /// The program itself.
     pub bytes: &'a [u8],
 }
 
-impl Program<'_> {
+impl PjrtProgram<'_> {
     /// The form of the C API; it points into `self`.
     pub(super) fn to_c(self) -> sys::Program {
         let format = self.format.name();

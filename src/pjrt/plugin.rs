@@ -16,7 +16,7 @@ use super::{
     error::PjrtError,
     library_file, loader,
     options::{self, NamedValue},
-    sys::{self, Api, CStruct, LEAST_MINOR},
+    sys::{self, Api, CStruct, MIN_MINOR},
 };
 
 /// The plugins of this process by canonical path. A library is loaded and initialized once and stays.
@@ -31,7 +31,7 @@ pub struct Plugin {
 impl Plugin {
     /// Loads and initializes the plugin in the file `path`; a file that was loaded before is not loaded again.
     /// The library is never unloaded, since plugins leave threads behind. A plugin that was never loaded on this machine
-    /// may crash or hang here: [`child::start`](super::child::start) finds out in another process.
+    /// may crash or hang here: the compile worker finds out in another process.
     ///
     /// # Errors
     /// If the file is missing, no shared library for this machine or no plugin; if a library or a symbol that it needs is
@@ -41,7 +41,7 @@ impl Plugin {
     }
 
     /// As [`Plugin::load`]; calls `before_initialize` between the two.
-    pub(super) fn load_in_steps(
+    pub(crate) fn load_in_steps(
         path: &Path,
         before_initialize: impl FnOnce(),
     ) -> Result<Arc<Self>, PjrtError> {
@@ -100,7 +100,7 @@ impl Plugin {
     fn check_version(&self) -> Result<(), PjrtError> {
         let path = || self.path.clone();
         match self.api_version() {
-            (0, minor) if minor >= LEAST_MINOR => {}
+            (0, minor) if minor >= MIN_MINOR => {}
             (major, minor) => return Err(PjrtError::Version { path: path(), major, minor }),
         }
         match self.table.size() {
@@ -155,7 +155,7 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
 ///
 /// # Errors
 /// The loader's own text.
-pub(super) fn keep_library(path: &Path) -> Result<(), String> {
+pub(crate) fn keep_library(path: &Path) -> Result<(), String> {
     std::mem::forget(load_library(path)?);
     Ok(())
 }
@@ -179,7 +179,7 @@ fn loader_text(error: &dyn std::error::Error) -> String {
 
 /// What the function `name` of a loaded library answers.
 #[cfg(test)]
-pub(super) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
+pub(crate) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
     let library = load_library(path).unwrap();
     // SAFETY: the caller's library defines the symbol as such a function.
     unsafe { library.get::<unsafe extern "C" fn() -> i32>(name).unwrap()() }
@@ -193,15 +193,15 @@ mod tests {
     #[test]
     fn an_old_api_is_refused() {
         let plugin = |minor| Plugin { table: fake_table(size_of::<Api>(), minor), path: "/p.so".into() };
-        assert!(plugin(LEAST_MINOR).check_version().is_ok());
-        let error = plugin(LEAST_MINOR - 1).check_version().unwrap_err();
+        assert!(plugin(MIN_MINOR).check_version().is_ok());
+        let error = plugin(MIN_MINOR - 1).check_version().unwrap_err();
         assert_eq!(error.to_string(), "expected PJRT API 0.81 or a later 0.x, found 0.80: /p.so");
     }
 
     #[test]
     fn a_short_table_is_refused() {
         let size = size_of::<Api>();
-        let plugin = Plugin { table: fake_table(size - 8, LEAST_MINOR), path: "/p.so".into() };
+        let plugin = Plugin { table: fake_table(size - 8, MIN_MINOR), path: "/p.so".into() };
         let expect = format!(
             "expected a PJRT API table of at least {size} bytes, found a `struct_size` of {}: /p.so",
             size - 8

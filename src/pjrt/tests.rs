@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 use super::*;
-use crate::base::{ArrayShape, DType, Literal, Memory, Partitioner};
+use crate::base::{ArrayShape, DType, Literal, MemorySpace, Partitioner};
+use crate::testing::{CpuBuild, cpu_client, cpu_plugin, cpu_plugin_path};
 
 /// StableHLO of `(state + input, state * input)`, where the first result takes the memory of `state`.
 const STEP: &str = r#"
@@ -64,8 +64,8 @@ module @shardy {
 /// An `HloModuleProto` that adds two `f32[4]`, as `testdata/add.txt` says it.
 const ADD_PROTO: &[u8] = include_bytes!("testdata/add.pb");
 
-fn mlir(text: &str) -> Program<'_> {
-    Program { format: ProgramFormat::Mlir, bytes: text.as_bytes() }
+fn mlir(text: &str) -> PjrtProgram<'_> {
+    PjrtProgram { format: ProgramFormat::Mlir, bytes: text.as_bytes() }
 }
 
 fn compile(client: &Client, text: &str) -> LoadedExecutable {
@@ -75,7 +75,12 @@ fn compile(client: &Client, text: &str) -> LoadedExecutable {
 fn upload(client: &Client, literal: &Literal, device: usize) -> Buffer {
     let device = client.devices()[device].id;
     client
-        .upload(HostArray { bytes: literal.bytes(), shape: literal.shape(), device, memory: Memory::Device })
+        .upload(HostArray {
+            bytes: literal.bytes(),
+            shape: literal.shape(),
+            device,
+            memory: MemorySpace::Device,
+        })
         .unwrap()
 }
 
@@ -155,7 +160,7 @@ fn eight_devices_each_hold_a_shard() {
                 bytes: row.bytes(),
                 shape: row.shape(),
                 device,
-                memory: Memory::Device,
+                memory: MemorySpace::Device,
             })
             .collect();
         let shards = client.upload_all(&arrays).unwrap();
@@ -215,7 +220,7 @@ fn debug_options_reach_the_compiler() {
 #[test]
 fn an_hlo_proto_compiles_and_runs() {
     on_each(1, |_, client| {
-        let program = Program { format: ProgramFormat::Hlo, bytes: ADD_PROTO };
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: ADD_PROTO };
         let add = client.compile(program, &CompileOptions::default()).unwrap();
         assert_eq!(add.executable().name().unwrap(), "add");
         let (a, b) = (vector([1.0, 2.0, 3.0, 4.0]), vector([0.5; 4]));
@@ -287,7 +292,7 @@ fn host_bytes_need_no_alignment() {
                 bytes: &shifted[shift..],
                 shape: literal.shape(),
                 device: 0,
-                memory: Memory::Device,
+                memory: MemorySpace::Device,
             };
             let mut back = vec![0; shift + 16];
             client.upload(array).unwrap().read_into(&mut back[shift..]).unwrap();
@@ -301,7 +306,7 @@ fn what_is_to_lie_on_the_host_is_read_back() {
     on_each(1, |_, client| {
         let literal = vector([1.0, 2.0, 3.0, 4.0]);
         let (bytes, shape) = (literal.bytes(), literal.shape());
-        let array = HostArray { bytes, shape, device: 0, memory: Memory::Host };
+        let array = HostArray { bytes, shape, device: 0, memory: MemorySpace::Host };
         assert_eq!(client.upload(array).unwrap().to_literal().unwrap(), literal);
     });
 }
@@ -310,10 +315,10 @@ fn what_is_to_lie_on_the_host_is_read_back() {
 fn what_does_not_fit_is_refused_before_the_plugin_sees_it() {
     on_each(1, |_, client| {
         let shape = ArrayShape::new(DType::F32, [4]);
-        let short = HostArray { bytes: &[0; 15], shape: &shape, device: 0, memory: Memory::Device };
+        let short = HostArray { bytes: &[0; 15], shape: &shape, device: 0, memory: MemorySpace::Device };
         let error = client.upload(short).unwrap_err();
         assert_eq!(error.to_string(), "expected 16 bytes for f32[4], found 15");
-        let elsewhere = HostArray { bytes: &[0; 16], shape: &shape, device: 77, memory: Memory::Device };
+        let elsewhere = HostArray { bytes: &[0; 16], shape: &shape, device: 77, memory: MemorySpace::Device };
         let error = client.upload(elsewhere).unwrap_err();
         assert_eq!(error.to_string(), "client has no device: 77");
         assert_eq!(error.hint().unwrap(), "known devices: 0");
@@ -351,7 +356,7 @@ fn devices_must_donate_alike() {
 #[test]
 fn the_plugins_own_error_text_comes_through() {
     on_each(1, |_, client| {
-        let hlo = Program { format: ProgramFormat::Hlo, bytes: b"no proto at all" };
+        let hlo = PjrtProgram { format: ProgramFormat::Hlo, bytes: b"no proto at all" };
         let error = client.compile(hlo, &CompileOptions::default()).unwrap_err();
         assert!(matches!(&error, PjrtError::Failed { call: "PJRT_Client_Compile", .. }), "{error}");
         let error = client.compile(mlir("module {"), &CompileOptions::default()).unwrap_err();
@@ -425,7 +430,7 @@ fn files_that_are_no_plugin_are_refused() {
     let libc = maps.split_whitespace().find(|word| word.contains("/libc.so")).unwrap();
     let error = load(Path::new(libc));
     assert!(error.to_string().starts_with("not a PJRT plugin, it exports no `GetPjrtApi`: /"), "{error}");
-    assert!(error.hint().unwrap().contains("hloom plugin install"));
+    assert!(error.hint().unwrap().contains("command `plugin install "));
 }
 
 #[test]

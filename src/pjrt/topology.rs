@@ -9,7 +9,7 @@ use super::{
     error::PjrtError,
     executable::Executable,
     handle::Owned,
-    options::{self, CompileOptions, NamedValue, Program},
+    options::{self, CompileOptions, NamedValue, PjrtProgram},
     plugin::Plugin,
     sys::{self, CStruct, Call},
 };
@@ -76,7 +76,7 @@ impl Topology {
     /// If the plugin refuses. It may also abort the process: what must survive that compiles in a child.
     pub fn compile_ahead(
         &self,
-        program: Program<'_>,
+        program: PjrtProgram<'_>,
         options: &CompileOptions,
     ) -> Result<Executable, PjrtError> {
         let options = options.to_bytes()?;

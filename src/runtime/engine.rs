@@ -1,20 +1,18 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{RuntimeError, Sharded, State};
+use super::{DeviceState, RuntimeError, Sharded};
 use crate::{
-    base::{ArrayShape, Literal},
+    base::{ArrayShape, ArrayWindow, Literal, at_origin, copy_window},
     hlo::proto,
     mesh::{Plan, explain_warnings},
-    pjrt::{
-        Arg, Buffer, Client, CompileOptions, LoadedExecutable, Plugin, Program, ProgramFormat,
-        targets::Target, while_listening,
-    },
-    runtime::boxes::{self, Boxed},
+    pjrt::{Arg, Buffer, Client, CompileOptions, LoadedExecutable, PjrtProgram, Plugin, ProgramFormat},
+    runtime::plugin_log::capture_warnings,
     step::{Role, Slot, StepProgram},
+    targets::Target,
 };
 
 /// What one run gives besides the new state.
-pub type Results = BTreeMap<Role, Literal>;
+pub type StepResults = BTreeMap<Role, Literal>;
 
 /// A plugin's client for the devices of one target.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub struct Engine {
 
 /// A program ready to run.
 #[derive(Debug)]
-pub struct Compiled {
+pub struct CompiledStep {
     program: StepProgram,
     executable: LoadedExecutable,
     warnings: Vec<String>,
@@ -58,14 +56,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the plugin refuses it.
-    pub fn compile(&self, program: StepProgram, mesh: Option<&Plan>) -> Result<Compiled, RuntimeError> {
+    pub fn compile(&self, program: StepProgram, mesh: Option<&Plan>) -> Result<CompiledStep, RuntimeError> {
         let bytes = proto::encode(&program.module);
-        let source = Program { format: ProgramFormat::Hlo, bytes: &bytes };
+        let source = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
         let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
         // Shards are placed in this order, so the partitions have to be, whatever order the plugin would choose.
         let devices = self.devices.clone();
         let options = CompileOptions { partitioner, devices, ..self.options.clone() };
-        let (executable, warnings) = while_listening(|| self.client.compile(source, &options));
+        let (executable, warnings) = capture_warnings(|| self.client.compile(source, &options));
         let warnings = explain_warnings(warnings, program.module.module(), mesh);
         self.ready(program, executable?, warnings)
     }
@@ -74,7 +72,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the plugin does not take the bytes.
-    pub fn load(&self, program: StepProgram, executable: &[u8]) -> Result<Compiled, RuntimeError> {
+    pub fn load(&self, program: StepProgram, executable: &[u8]) -> Result<CompiledStep, RuntimeError> {
         self.ready(program, self.client.deserialize(executable)?, vec![])
     }
 
@@ -84,12 +82,12 @@ impl Engine {
         program: StepProgram,
         executable: LoadedExecutable,
         warnings: Vec<String>,
-    ) -> Result<Compiled, RuntimeError> {
+    ) -> Result<CompiledStep, RuntimeError> {
         if executable.device_ids() != self.devices {
             let (expected, found) = (self.devices.clone(), executable.device_ids().to_vec());
             return Err(RuntimeError::DeviceOrder { expected, found });
         }
-        Ok(Compiled { program, executable, warnings })
+        Ok(CompiledStep { program, executable, warnings })
     }
 
     /// Puts a value onto the devices, shard by shard; `read` writes a part of it, row-major, into bytes of its size.
@@ -116,10 +114,10 @@ impl Engine {
         }
         self.place(slot, |window, bytes| {
             let part = ArrayShape::new(shape.dtype, window.iter().map(Range::len).collect::<Vec<_>>());
-            let from = Boxed { sizes: &shape.dims, window };
-            let origin = boxes::at_origin(window);
-            let to = Boxed { sizes: &part.dims, window: &origin };
-            boxes::copy(literal.bytes(), from, bytes, to, shape.dtype.bytes());
+            let from = ArrayWindow { dims: &shape.dims, ranges: window };
+            let origin = at_origin(window);
+            let to = ArrayWindow { dims: &part.dims, ranges: &origin };
+            copy_window(literal.bytes(), from, bytes, to, shape.dtype.bytes());
             Ok(())
         })
     }
@@ -131,11 +129,11 @@ impl Engine {
     /// If an argument is missing or the plugin fails; donated state is gone in the latter case.
     pub fn run(
         &self,
-        compiled: &Compiled,
-        state: &mut State,
+        compiled: &CompiledStep,
+        state: &mut DeviceState,
         inputs: &[(Role, Literal)],
-    ) -> Result<Results, RuntimeError> {
-        let Compiled { program, executable, .. } = compiled;
+    ) -> Result<StepResults, RuntimeError> {
+        let CompiledStep { program, executable, .. } = compiled;
         let mut uploaded: BTreeMap<Role, Sharded> = BTreeMap::new();
         for slot in &program.inputs {
             match inputs.iter().find(|(role, _)| *role == slot.role) {
@@ -145,7 +143,7 @@ impl Engine {
         }
         let arguments = gather(program, &uploaded, state, self.devices.len())?;
         let outputs = executable.execute(arguments)?;
-        let mut results = Results::new();
+        let mut results = StepResults::new();
         for (slot, shards) in program.outputs.iter().zip(by_output(outputs, program.outputs.len())?) {
             let value = Sharded::adopt(slot, shards)?;
             let taken = program.inputs.iter().any(|input| input.role == slot.role);
@@ -159,7 +157,7 @@ impl Engine {
     }
 }
 
-impl Compiled {
+impl CompiledStep {
     /// What it was compiled from.
     pub fn program(&self) -> &StepProgram {
         &self.program
@@ -180,7 +178,7 @@ impl Compiled {
 fn gather<'a>(
     program: &StepProgram,
     uploaded: &'a BTreeMap<Role, Sharded>,
-    state: &'a mut State,
+    state: &'a mut DeviceState,
     devices: usize,
 ) -> Result<Vec<Vec<Arg<'a>>>, RuntimeError> {
     let mut donated: BTreeMap<Role, Sharded> = program
@@ -189,7 +187,7 @@ fn gather<'a>(
         .filter(|slot| program.is_donated(slot.role))
         .filter_map(|slot| Some((slot.role, state.remove(slot.role)?)))
         .collect();
-    let state: &'a State = state;
+    let state: &'a DeviceState = state;
     let mut lists: Vec<Vec<Arg<'a>>> = (0..devices).map(|_| vec![]).collect();
     for Slot { role, .. } in &program.inputs {
         if let Some(value) = donated.remove(role) {

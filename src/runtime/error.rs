@@ -1,7 +1,8 @@
 use crate::{
-    base::ArrayShape,
-    pjrt::{PjrtError, targets::Platform},
+    base::{ArrayShape, Setting},
+    pjrt::PjrtError,
     step::Role,
+    targets::{CudaToolkitError, Platform},
     weights::WeightsError,
 };
 
@@ -11,10 +12,13 @@ pub enum RuntimeError {
     /// The plugin or the device failed.
     #[error(transparent)]
     Pjrt(#[from] PjrtError),
+    /// The CUDA toolkit is incomplete.
+    #[error(transparent)]
+    CudaToolkit(#[from] CudaToolkitError),
     /// The model's files are not right.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The program needs a value that nobody gave.
+    /// A value that the program needs is missing.
     #[error("the program needs `{role}`, which is not on the device")]
     Missing {
         /// Which.
@@ -81,12 +85,13 @@ impl RuntimeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pjrt(error) => error.hint(),
+            Self::CudaToolkit(error) => Some(error.hint()),
             Self::Weights(error) => error.hint(),
             Self::Missing { .. } => Some(
                 "a run that failed takes its donated state with it: start again from the last checkpoint"
                     .into(),
             ),
-            Self::Devices { .. } => Some("give another --target, or check the driver".into()),
+            Self::Devices { .. } => Some(format!("set another {}, or check the driver", Setting::Target)),
             Self::Results { .. }
             | Self::DeviceOrder { .. }
             | Self::Shape { .. }

@@ -2,12 +2,9 @@ use std::{collections::BTreeSet, ops::Range};
 
 use rayon::prelude::*;
 
-use super::{
-    Engine, RuntimeError, State,
-    boxes::{self, Boxed},
-};
+use super::{DeviceState, Engine, RuntimeError};
 use crate::{
-    base::{DType, Finding, Findings, Place},
+    base::{ArrayWindow, DType, Diagnostic, Diagnostics, Location, at_origin, copy_window, full_window},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Role, Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
@@ -21,8 +18,8 @@ const HEAD: &str = "lm_head.weight";
 /// from the embedding is a head of its own, and one of the two alone stands for both.
 ///
 /// # Errors
-/// One finding, if the names have another prefix and still do not fit.
-pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Findings> {
+/// One diagnostic, if the names have another prefix and still do not fit.
+pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Diagnostics> {
     let names: Vec<String> = base_params(config).iter().flat_map(ParamSpec::stored_names).collect();
     let mut expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut optional = BTreeSet::new();
@@ -34,7 +31,7 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
     if !config.tie_word_embeddings {
         return Ok(());
     }
-    let place = Place::file(checkpoint.path().display().to_string()).at(HEAD);
+    let place = Location::file(checkpoint.path().display().to_string()).at(HEAD);
     match (checkpoint.get(EMBED), checkpoint.get(HEAD)) {
         (Some(_), Some(_)) if !checkpoint.same_values(EMBED, HEAD) => {
             config.tie_word_embeddings = false;
@@ -43,13 +40,13 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
             );
             let hint =
                 "set `tie_word_embeddings` to false in config.json, or remove the tensor if it is not meant";
-            checkpoint.warn(Finding::new(place, message).with_hint(hint));
+            checkpoint.warn(Diagnostic::error(place, message).with_hint(hint));
         }
         (None, Some(_)) => {
             checkpoint.rename(HEAD, EMBED);
             let message =
                 format!("used for `{EMBED}` too, which the files lack: `tie_word_embeddings` is true");
-            checkpoint.warn(Finding::new(place, message));
+            checkpoint.warn(Diagnostic::error(place, message));
         }
         _ => {}
     }
@@ -60,7 +57,7 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
 ///
 /// # Errors
 /// All problems at once.
-pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Findings> {
+pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Diagnostics> {
     let expected: Vec<(String, Vec<usize>)> = base_params(config)
         .iter()
         .flat_map(|spec| {
@@ -82,7 +79,7 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Fin
 /// If a tensor cannot be read or copied.
 pub fn place_base(
     engine: &Engine,
-    state: &mut State,
+    state: &mut DeviceState,
     checkpoint: &Checkpoint,
     spec: &StepSpec<'_>,
     mut loaded: impl FnMut(usize),
@@ -104,7 +101,7 @@ pub fn place_base(
 ///
 /// # Errors
 /// If the plugin fails.
-pub fn place_zeros(engine: &Engine, state: &mut State, slots: &[Slot]) -> Result<(), RuntimeError> {
+pub fn place_zeros(engine: &Engine, state: &mut DeviceState, slots: &[Slot]) -> Result<(), RuntimeError> {
     for slot in slots {
         state.insert(slot.role, engine.place(slot, |_, _| Ok(()))?);
     }
@@ -152,14 +149,14 @@ fn read_layer(
         inside.push(0..ranges[0].len());
         inside.extend(ranges[1..].iter().cloned());
     }
-    if inside == boxes::whole(&read) {
+    if inside == full_window(&read) {
         return checkpoint.read(name, &on_disk, dtype, out);
     }
     let width = dtype.bytes();
     let mut bytes = vec![0; read.iter().product::<usize>() * width];
     checkpoint.read(name, &on_disk, dtype, &mut bytes)?;
-    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), boxes::at_origin(&inside));
-    let from = Boxed { sizes: &read, window: &inside };
-    boxes::copy(&bytes, from, out, Boxed { sizes: &extents, window: &origin }, width);
+    let (extents, origin) = (inside.iter().map(Range::len).collect::<Vec<_>>(), at_origin(&inside));
+    let from = ArrayWindow { dims: &read, ranges: &inside };
+    copy_window(&bytes, from, out, ArrayWindow { dims: &extents, ranges: &origin }, width);
     Ok(())
 }

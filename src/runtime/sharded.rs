@@ -1,11 +1,8 @@
 use std::{collections::BTreeMap, ops::Range};
 
-use super::{
-    RuntimeError,
-    boxes::{self, Boxed},
-};
+use super::RuntimeError;
 use crate::{
-    base::{ArrayShape, Literal, Memory},
+    base::{ArrayShape, ArrayWindow, Literal, MemorySpace, at_origin, copy_window},
     hlo::Sharding,
     pjrt::{Buffer, Client, HostArray},
     step::{Role, Slot},
@@ -16,7 +13,7 @@ use crate::{
 pub struct Sharded {
     shape: ArrayShape,
     sharding: Sharding,
-    memory: Memory,
+    memory: MemorySpace,
     shards: Vec<Buffer>,
 }
 
@@ -63,9 +60,9 @@ impl Sharded {
             } else if inside.elements() > 0 {
                 let mut part = vec![0; inside.bytes()];
                 read(&window, &mut part)?;
-                let origin = boxes::at_origin(&window);
-                let boxed = |sizes| Boxed { sizes, window: &origin };
-                boxes::copy(&part, boxed(&inside.dims), &mut bytes, boxed(&shard.dims), width);
+                let origin = at_origin(&window);
+                let windowed = |dims| ArrayWindow { dims, ranges: &origin };
+                copy_window(&part, windowed(&inside.dims), &mut bytes, windowed(&shard.dims), width);
             }
             let array = |&holder: &usize| HostArray {
                 bytes: &bytes,
@@ -116,10 +113,10 @@ impl Sharded {
         for Tile { window, devices } in tiles(shape, sharding, shards.len()) {
             let Some(shard) = devices.first().map(|&device| &shards[device]) else { continue };
             let part = shard.to_literal()?;
-            let origin = boxes::at_origin(&window);
-            let from = Boxed { sizes: &shard.shape().dims, window: &origin };
-            let to = Boxed { sizes: &shape.dims, window: &window };
-            boxes::copy(part.bytes(), from, whole.bytes_mut(), to, shape.dtype.bytes());
+            let origin = at_origin(&window);
+            let from = ArrayWindow { dims: &shard.shape().dims, ranges: &origin };
+            let to = ArrayWindow { dims: &shape.dims, ranges: &window };
+            copy_window(part.bytes(), from, whole.bytes_mut(), to, shape.dtype.bytes());
         }
         Ok(whole)
     }
@@ -132,11 +129,11 @@ fn shard_shape(slot: &Slot) -> Result<ArrayShape, RuntimeError> {
 
 /// What lives on the devices between two runs, by role.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct DeviceState {
     values: BTreeMap<Role, Sharded>,
 }
 
-impl State {
+impl DeviceState {
     /// Puts a value under its role, in place of the one before.
     pub fn insert(&mut self, role: Role, value: Sharded) {
         self.values.insert(role, value);
@@ -162,7 +159,7 @@ impl State {
     pub fn device_bytes(&self) -> Result<Vec<u64>, RuntimeError> {
         let devices = self.values.values().map(|value| value.shards.len()).max().unwrap_or(0);
         let mut bytes = vec![0; devices];
-        for value in self.values.values().filter(|value| value.memory == Memory::Device) {
+        for value in self.values.values().filter(|value| value.memory == MemorySpace::Device) {
             for (bytes, shard) in bytes.iter_mut().zip(&value.shards) {
                 *bytes += shard.bytes_on_device()? as u64;
             }
@@ -174,7 +171,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{base::DType, hlo::Devices};
+    use crate::{base::DType, hlo::TileAssignment};
 
     #[track_caller]
     fn check(sharding: Sharding, sizes: &[usize], devices: usize, expect: &str) {
@@ -192,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_does_not_divide_leaves_the_last_devices_less() {
-        let iota = Devices::Iota { reshape: vec![4], perm: vec![0] };
+        let iota = TileAssignment::Iota { reshape: vec![4], perm: vec![0] };
         let sharding = Sharding::tiled(vec![4], 1, iota).unwrap();
         check(sharding, &[5], 4, "[0..2] on [0]; [2..4] on [1]; [4..5] on [2]; [5..5] on [3]");
     }

@@ -1,116 +1,52 @@
-use std::collections::BTreeMap;
+use indexmap::IndexMap;
 
-use super::{Method, Role, Slot, StepProgram, Workload, passes::mean, tensors::Catalog};
-use crate::{
-    autodiff::AutodiffError,
-    base::{ArrayShape, DType, Findings, Memory},
-    hlo::{Alias, Builder, Comparison, ModuleBuilder, Sharding, Value, verify},
-    mesh::{self, Plan},
-    model::{
-        AdapterId, Param, llama,
-        nn::{self, Scope},
-    },
-    optim::AdamW,
-    templates::{self, Loom, TemplateError, Templates},
+use super::{
+    Role, Slot, StepError, StepKind, StepProgram, StepSpec,
+    builder::{StepArgs, StepBuilder, StepResults, per_label_token},
+    tensors::Catalog,
 };
-
-/// What a step is built from.
-#[derive(Clone, Copy)]
-pub struct StepSpec<'a> {
-    /// What is trained.
-    pub workload: Workload<'a>,
-    /// How it is computed.
-    pub method: Method,
-    /// The optimizer.
-    pub optimizer: AdamW,
-    /// The largest norm of the gradients; infinity clips nothing.
-    pub max_grad_norm: f64,
-    /// The layer mathematics.
-    pub templates: &'a Templates,
-    /// The mesh that everything lies on; `None` for a single device.
-    pub mesh: Option<&'a Plan>,
-}
-
-impl<'a> StepSpec<'a> {
-    /// A step on a single device, by the usual method, with the usual optimizer, whose gradients are clipped to a norm of
-    /// one.
-    pub fn new(workload: Workload<'a>, templates: &'a Templates) -> Self {
-        let method = Method::for_length(workload.seq);
-        Self { workload, method, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
-    }
-}
-
-/// The programs that can be built of one step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Program {
-    /// Forward, backward and update in one. Takes tokens, labels and the learning rate; gives the mean loss, the norm of
-    /// the gradients and how many positions counted.
-    Train,
-    /// Forward and backward of a micro-batch, divided by the positions that count in all of them, which it takes. Adds
-    /// gradients and loss to those of the micro-batches before.
-    Accumulate,
-    /// The update with accumulated gradients, which are set back to zero. Takes the learning rate and the positions that
-    /// counted; gives the norm of the gradients.
-    Apply,
-    /// Gives the mean loss of a batch and the positions that count.
-    Evaluate,
-    /// Gives the logits of every position.
-    Logits,
-    /// Gives the logits of one position of each sequence, which it takes.
-    NextLogits,
-}
-
-/// Why a step cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum StepError {
-    /// A template is not right.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    /// A gradient cannot be derived, by reason of a template.
-    #[error(transparent)]
-    Autodiff(#[from] AutodiffError),
-    /// The pieces do not fit together, by reason of a template.
-    #[error(transparent)]
-    Build(#[from] Findings),
-}
-
-impl StepError {
-    /// What the reader can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Template(error) => error.hint(),
-            Self::Autodiff(error) => error.hint(),
-            Self::Build(_) => Some(templates::FIT.to_owned()),
-        }
-    }
-}
+use crate::{
+    autodiff::VjpTable,
+    base::{ArrayShape, DType, MemorySpace},
+    hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, Sharding, Value, verify},
+    mesh,
+    mesh::WithLogicalSharding,
+    model::{
+        Param, llama,
+        nn::{self, NextToken, Scope},
+    },
+    templates::Instantiator,
+};
 
 /// Builds and verifies a program.
 ///
 /// # Errors
-/// Only by reason of the templates: everything else in `spec` has been checked before.
+/// If a template is invalid or does not fit, or `micro_batches` does not divide the batch. Everything else in `spec` has been
+/// checked before.
 ///
 /// # Panics
-/// If a program is to train a plan that adapts nothing.
-pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepError> {
-    let module = ModuleBuilder::new();
-    let loom = Loom::new(spec.templates, &module);
+/// If a program that trains is built of a plan without adapters.
+pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepError> {
+    let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
+    let templates = Instantiator::new(spec.templates, &module, &vjps);
     let catalog = Catalog::new(spec.workload);
-    let weaver = Weaver::new(spec, &catalog, &loom);
-    let inputs = weaver.inputs(program);
+    let step = StepBuilder::new(spec, &catalog, &templates);
+    let inputs = step.inputs(kind);
     let mut outputs = Vec::new();
     let entry = module.try_define("step", |b| {
-        let arguments: BTreeMap<Role, Value<'_>> = inputs
+        let args: StepArgs<'_> = inputs
             .iter()
             .map(|slot| {
                 let argument = b.parameter(&slot.role.to_string(), slot.padded_shape());
-                (slot.role, argument.tagged(weaver.catalog.tag(slot.role)).cut_to(&slot.shape().dims))
+                let argument = argument.with_logical_sharding(catalog.logical_sharding(slot.role));
+                (slot.role, argument.truncate_to(&slot.shape().dims))
             })
             .collect();
-        let results = weaver.program(program, b, &arguments)?;
+        let results = step.program(kind, b, &args)?;
         outputs = results.iter().map(|&(role, _)| slot(spec, &catalog, role)).collect();
         let values = results.into_iter().zip(&outputs).map(|((role, value), slot)| {
-            value.filled_to(&slot.padded_shape().dims, 0.0).tagged(weaver.catalog.tag(role))
+            let padded = value.pad_to(&slot.padded_shape().dims, 0.0);
+            padded.with_logical_sharding(catalog.logical_sharding(role))
         });
         Ok::<_, StepError>(b.tuple(&values.collect::<Vec<_>>()))
     })?;
@@ -120,7 +56,7 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
     });
     let aliases = aliases.collect();
     let mut module = module.finish("hloom_step", entry, aliases);
-    let on_host = inputs.iter().enumerate().filter(|(_, slot)| slot.memory == Memory::Host);
+    let on_host = inputs.iter().enumerate().filter(|(_, slot)| slot.memory == MemorySpace::Host);
     module.host_parameters = on_host.map(|(number, _)| number).collect();
     let module = match spec.mesh {
         Some(plan) => mesh::annotate(module, plan),
@@ -129,7 +65,7 @@ pub fn build(spec: &StepSpec<'_>, program: Program) -> Result<StepProgram, StepE
     Ok(StepProgram { module: verify(module)?, inputs, outputs })
 }
 
-/// The argument or result with this role, of any program of the step.
+/// The slots of these roles, in any program of the step.
 pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<Slot> {
     let catalog = Catalog::new(spec.workload);
     roles.into_iter().map(|role| slot(spec, &catalog, role)).collect()
@@ -138,128 +74,122 @@ pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<
 fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
     let tensor = catalog.tensor(role);
     let sharding = spec.mesh.map_or(Sharding::Replicated, |plan| plan.assign(&tensor).sharding(&plan.mesh));
-    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: spec.method.memory(role) }
+    Slot { role, dims: tensor.dims, dtype: tensor.dtype, sharding, memory: spec.options.memory(role) }
 }
 
-/// The step being woven.
-pub(super) struct Weaver<'a> {
-    pub spec: &'a StepSpec<'a>,
-    pub scope: Scope<'a>,
-    pub catalog: &'a Catalog<'a>,
-}
-
-pub(super) type Arguments<'b> = BTreeMap<Role, Value<'b>>;
-pub(super) type Results<'b> = Vec<(Role, Value<'b>)>;
-
-impl<'a> Weaver<'a> {
-    fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, loom: &'a Loom<'a>) -> Self {
-        let Workload { config, dtype, batch, seq, .. } = spec.workload;
-        let scope = Scope { loom, config, t: dtype, batch, seq, attention: spec.method.attention };
-        Self { spec, scope, catalog }
-    }
-
-    fn inputs(&self, program: Program) -> Vec<Slot> {
+impl StepBuilder<'_> {
+    fn inputs(&self, kind: StepKind) -> Vec<Slot> {
         let Self { catalog, .. } = self;
         let adapters = || catalog.ids().map(Role::Adapter);
         let model = || catalog.base.iter().map(|spec| Role::Base(spec.param)).chain(adapters());
         let gradients = || catalog.ids().map(Role::Gradient);
         let rows = || catalog.rows();
-        let roles: Vec<Role> = match program {
-            Program::Train => {
+        let roles: Vec<Role> = match kind {
+            StepKind::Train => {
                 catalog.at_rest().chain(rows()).chain([Role::Labels, Role::LearningRate]).collect()
             }
-            Program::Accumulate => model()
+            StepKind::Accumulate => model()
                 .chain(gradients())
                 .chain([Role::Loss])
                 .chain(rows())
-                .chain([Role::Labels, Role::Counted])
+                .chain([Role::Labels, Role::NumLabelTokens])
                 .collect(),
-            Program::Apply => adapters()
+            StepKind::Apply => adapters()
                 .chain(catalog.optimizer())
                 .chain(gradients())
-                .chain([Role::LearningRate, Role::Counted])
+                .chain([Role::LearningRate, Role::NumLabelTokens])
                 .collect(),
-            Program::Evaluate => model().chain(rows()).chain([Role::Labels]).collect(),
-            Program::Logits => model().chain(rows()).collect(),
-            Program::NextLogits => model().chain(rows()).chain([Role::Position]).collect(),
+            StepKind::Evaluate => model().chain(rows()).chain([Role::Labels]).collect(),
+            StepKind::Logits => model().chain(rows()).collect(),
+            StepKind::NextLogits => model().chain(rows()).chain([Role::Position]).collect(),
         };
         roles.into_iter().map(|role| slot(self.spec, catalog, role)).collect()
     }
 
     fn program<'b>(
         &self,
-        program: Program,
+        kind: StepKind,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
-    ) -> Result<Results<'b>, StepError> {
-        match program {
-            Program::Train => {
-                let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
-                let (mut results, norm) = self.update(b, arguments, &gradients, targets.counted)?;
-                results.extend([
-                    (Role::Loss, loss),
-                    (Role::GradNorm, norm),
-                    (Role::Counted, targets.counted),
-                ]);
-                Ok(results)
+        args: &StepArgs<'b>,
+    ) -> Result<StepResults<'b>, StepError> {
+        match kind {
+            StepKind::Train => self.train(b, args),
+            StepKind::Accumulate => self.accumulate(b, args),
+            StepKind::Apply => self.apply(b, args),
+            StepKind::Evaluate => self.evaluate(b, args),
+            StepKind::Logits => {
+                let x = self.forward(b, args)?;
+                Ok(vec![(Role::Logits, self.logits(&self.scope, args, x)?)])
             }
-            Program::Accumulate => {
-                let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let targets = nn::NextToken { counted: arguments[&Role::Counted], ..targets };
-                let (loss, gradients) = self.batch_loss_and_gradients(b, arguments, targets)?;
-                let sums = gradients
-                    .into_iter()
-                    .map(|(id, value)| (Role::Gradient(id), arguments[&Role::Gradient(id)] + value));
-                Ok(sums.chain([(Role::Loss, arguments[&Role::Loss] + loss)]).collect())
-            }
-            Program::Apply => {
-                let gradients: Vec<(AdapterId, Value<'b>)> =
-                    self.catalog.ids().map(|id| (id, arguments[&Role::Gradient(id)])).collect();
-                let (mut results, norm) = self.update(b, arguments, &gradients, arguments[&Role::Counted])?;
-                let zeroed =
-                    gradients.iter().map(|(id, value)| (Role::Gradient(*id), b.full(value.array(), 0.0)));
-                results.extend(zeroed);
-                results.push((Role::GradNorm, norm));
-                Ok(results)
-            }
-            Program::Evaluate => {
-                let targets = nn::next_token(&self.scope, arguments[&Role::Labels])?;
-                let sum = self.batch_loss(b, arguments, targets)?;
-                Ok(vec![(Role::Loss, mean(sum, targets.counted)), (Role::Counted, targets.counted)])
-            }
-            Program::Logits => {
-                let x = self.forward(b, arguments)?;
-                Ok(vec![(Role::Logits, self.logits(&self.scope, arguments, x)?)])
-            }
-            Program::NextLogits => {
-                let x = self.forward(b, arguments)?;
-                let (batch, dim) = (self.scope.batch, self.scope.config.hidden_size);
-                let at = self.at_position(x, arguments[&Role::Position]);
-                let scope = Scope { seq: 1, ..self.scope };
-                let logits = self.logits(&scope, arguments, at.reshape(&[batch, 1, dim]))?;
-                Ok(vec![(Role::NextLogits, logits.reshape(&[batch, self.scope.config.vocab_size]))])
-            }
+            StepKind::NextLogits => self.next_logits(b, args),
         }
     }
 
-    /// The row of `x [batch, seq, embed]` that each sequence's `position` names, as a sum over a mask, which is exact
+    fn train<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
+        let (mut results, norm) = self.update(b, args, &gradients, targets.num_label_tokens)?;
+        results.extend([
+            (Role::Loss, loss),
+            (Role::GradNorm, norm),
+            (Role::NumLabelTokens, targets.num_label_tokens),
+        ]);
+        Ok(results)
+    }
+
+    fn accumulate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let targets = NextToken { num_label_tokens: args[&Role::NumLabelTokens], ..targets };
+        let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
+        let sums =
+            gradients.into_iter().map(|(id, value)| (Role::Gradient(id), args[&Role::Gradient(id)] + value));
+        Ok(sums.chain([(Role::Loss, args[&Role::Loss] + loss)]).collect())
+    }
+
+    fn apply<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+        let gradients: IndexMap<_, _> =
+            self.catalog.ids().map(|id| (id, args[&Role::Gradient(id)])).collect();
+        let (mut results, norm) = self.update(b, args, &gradients, args[&Role::NumLabelTokens])?;
+        let zeroed = gradients.iter().map(|(id, value)| (Role::Gradient(*id), b.full(value.array(), 0.0)));
+        results.extend(zeroed);
+        results.push((Role::GradNorm, norm));
+        Ok(results)
+    }
+
+    fn evaluate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let sum = self.batch_loss(b, args, targets)?;
+        Ok(vec![
+            (Role::Loss, per_label_token(sum, targets.num_label_tokens)),
+            (Role::NumLabelTokens, targets.num_label_tokens),
+        ])
+    }
+
+    fn next_logits<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+        let Scope { batch, config, .. } = self.scope;
+        let x = self.forward(b, args)?;
+        let at = self.at_position(x, args[&Role::Position]).reshape(&[batch, 1, config.hidden_size]);
+        let logits = self.logits(&Scope { seq: 1, ..self.scope }, args, at)?;
+        Ok(vec![(Role::NextLogits, logits.reshape(&[batch, config.vocab_size]))])
+    }
+
+    /// `x [batch, seq, embed]` at one `position s32[batch]` of each row, `[batch, embed]`: a sum over a mask, which is exact
     /// and needs no gather.
     fn at_position<'b>(&self, x: Value<'b>, position: Value<'b>) -> Value<'b> {
         let b = x.builder();
         let dims = x.dims();
         let seq = b.iota(ArrayShape::new(DType::S32, dims.clone()), 1);
-        let here = seq.compare(Comparison::Eq, position.broadcast(&dims, &[0]));
+        let here = seq.compare(ComparisonDirection::Eq, position.broadcast(&dims, &[0]));
         here.select(x, b.full(x.array(), 0.0)).sum(&[1])
     }
 
     fn logits<'b>(
         &self,
         scope: &Scope<'_>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         x: Value<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let (norm, head) = (arguments[&Role::Base(Param::FinalNorm)], arguments[&self.head_role()]);
+        let (norm, head) = (args[&Role::Base(Param::FinalNorm)], args[&self.head_role()]);
         Ok(llama::logits(scope, x, norm, head, &self.head_param())?.convert(DType::F32))
     }
 }

@@ -1,88 +1,112 @@
 //! From the last layer's output to the loss, and back.
 //!
-//! The logits of a few positions of every sequence are there at one time. Their loss and the cotangent of the last layer's
-//! output are computed together, so that nothing of them is kept.
+//! The logits exist for one chunk of positions at a time. Their loss and the cotangent of the last layer's output are
+//! computed together, so that nothing of them is saved.
 
 use std::num::NonZeroUsize;
 
 use super::{
     Role, StepError,
-    build::{Arguments, Weaver},
+    builder::{StepArgs, StepBuilder},
 };
 use crate::{
-    autodiff::{self, Keep},
+    autodiff::{self, SavePolicy},
     base::{ArrayShape, DType},
-    hlo::{Builder, CompId, ModuleBuilder, Turn, Value},
-    model::{Param, llama, nn},
+    hlo::{Builder, CompId, Iteration, ModuleBuilder, Value, ValueTree, value_tree},
+    mesh::WithLogicalSharding,
+    model::{
+        Param, llama,
+        nn::{self, Scope},
+    },
 };
 
-/// Bytes that the logits of a chunk take on a device at most, in float32, where no chunk is asked for.
+/// Bytes of float32 logits on a device that a chunk takes at most, if no chunk size is given.
 const LOGITS_BYTES: usize = 128 << 20;
 
-/// Chunks of the positions of every sequence; the last is filled up.
+/// Chunks of the positions of every row; the last is padded.
 #[derive(Clone, Copy)]
 struct Chunks {
     count: usize,
     size: usize,
 }
 
-impl Weaver<'_> {
-    /// The sum of the loss over the positions that count, `f32[]`.
+/// The parameters of the head's forward computation.
+#[derive(Clone, Copy)]
+struct HeadInputs<'b> {
+    /// `[batch, positions, embed]`.
+    x: Value<'b>,
+    /// The weight of the final norm.
+    norm: Value<'b>,
+    /// `[vocab, embed]`.
+    head: Value<'b>,
+    /// `s32[batch, positions]`.
+    target: Value<'b>,
+}
+
+/// The sum of the loss and the cotangent of `x`.
+struct LossAndCotangent<'b> {
+    loss: Value<'b>,
+    dx: Value<'b>,
+}
+
+value_tree! {
+    HeadInputs { x, norm, head, target }
+    LossAndCotangent { loss, dx }
+}
+
+impl StepBuilder<'_> {
+    /// The sum of the loss over the labelled tokens, `f32[]`.
     pub fn head_loss<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         x: Value<'b>,
         target: Value<'b>,
     ) -> Result<Value<'b>, StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
-        let carried = [b.scalar(DType::F32, 0.0)];
-        let fixed = self.head_arguments(arguments, chunks, x, target);
-        let found = self.for_each_chunk(b, chunks, &carried, &fixed, |turn, arguments| {
-            vec![turn.carried[0] + turn.b.call(forward, arguments)]
-        })?;
-        Ok(found[0])
+        let init = b.scalar(DType::F32, 0.0);
+        let inputs = self.head_inputs(args, chunks, x, target);
+        b.fori_loop("loss", chunks.count, init, inputs, |iteration| {
+            let Iteration { b, index, carry: loss, captures } = iteration;
+            Ok(loss + b.call(forward, &chunks.inputs_at(index, captures).flatten()))
+        })
     }
 
     /// The same, and the cotangent of `x` where that of the sum is `cotangent`.
     pub fn head_loss_and_cotangent<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         x: Value<'b>,
         target: Value<'b>,
         cotangent: Value<'b>,
     ) -> Result<(Value<'b>, Value<'b>), StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
-        let backward = autodiff::backward(b.module(), forward, &[0], Keep::Nothing)?.computation;
-        let mut fixed = self.head_arguments(arguments, chunks, x, target);
-        let carried = [b.scalar(DType::F32, 0.0), b.full(fixed[0].array(), 0.0).tagged(nn::residual())];
-        fixed.push(cotangent);
-        let found = self.for_each_chunk(b, chunks, &carried, &fixed, |turn, arguments| {
-            let loss = turn.carried[0] + turn.b.call(forward, &arguments[..4]);
-            let dx = turn.b.call(backward, arguments).get(0).tagged(nn::residual());
-            vec![loss, chunks.put(turn.carried[1], turn.number, dx).tagged(nn::residual())]
+        let backward =
+            autodiff::backward(b.module(), self.scope.templates.vjps(), forward, &[0], SavePolicy::Nothing)?
+                .computation;
+        let inputs = self.head_inputs(args, chunks, x, target);
+        let init = LossAndCotangent {
+            loss: b.scalar(DType::F32, 0.0),
+            dx: b.full(inputs.x.array(), 0.0).with_logical_sharding(nn::residual()),
+        };
+        let sums = b.fori_loop("loss", chunks.count, init, (inputs, cotangent), |iteration| {
+            let Iteration { b, index, carry, captures: (inputs, cotangent) } = iteration;
+            let inputs = chunks.inputs_at(index, inputs).flatten();
+            let loss = carry.loss + b.call(forward, &inputs);
+            let dx = b.call(backward, &[&inputs[..], &[cotangent]].concat()).get(0);
+            let dx = chunks.write(carry.dx, index, dx.with_logical_sharding(nn::residual()));
+            Ok::<_, StepError>(LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) })
         })?;
-        Ok((found[0], found[1].cut_to(&x.dims())))
+        Ok((sums.loss, sums.dx.truncate_to(&x.dims())))
     }
 
-    /// The name of the parameter that gives logits, as rules of a mesh speak of it.
-    pub fn head_param(&self) -> String {
-        self.catalog.tensor(self.head_role()).name
-    }
-
-    /// The role of the matrix that gives logits.
-    pub fn head_role(&self) -> Role {
-        let tied = self.scope.config.tie_word_embeddings;
-        Role::Base(if tied { Param::Embed } else { Param::Head })
-    }
-
-    /// The computation from `x`, the final norm, the head and the targets of `length` positions to the sum of their loss.
+    /// The computation from [`HeadInputs`] of `length` positions to the sum of their loss.
     fn head(&self, module: &ModuleBuilder, length: usize) -> Result<CompId, StepError> {
-        let scope = nn::Scope { seq: length, ..self.scope };
-        let &nn::Scope { config, t, batch, .. } = &scope;
+        let scope = Scope { seq: length, ..self.scope };
+        let &Scope { config, t, batch, .. } = &scope;
         module.try_define("head", |b| {
             let x = b.parameter("x", ArrayShape::new(t, [batch, length, config.hidden_size]));
             let norm = b.parameter("norm", ArrayShape::new(t, [config.hidden_size]));
@@ -93,68 +117,61 @@ impl Weaver<'_> {
         })
     }
 
-    /// `x` and the targets filled up to whole chunks, the final norm and the head, in the order of [`Weaver::head`].
-    fn head_arguments<'b>(
+    /// The inputs of all chunks: `x` and the targets padded to whole chunks.
+    fn head_inputs<'b>(
         &self,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         chunks: Chunks,
         x: Value<'b>,
         target: Value<'b>,
-    ) -> Vec<Value<'b>> {
-        // What a loop would gather at every turn is gathered once; what lies where it is computed with stays there.
-        let head = arguments[&self.head_role()].tagged(llama::head_tag(&self.head_param()));
-        let norm = arguments[&Role::Base(Param::FinalNorm)];
-        let &nn::Scope { config, batch, .. } = &self.scope;
-        let x = x.filled_to(&[batch, chunks.filled(), config.hidden_size], 0.0).tagged(nn::residual());
-        vec![x, norm, head, target.filled_to(&[batch, chunks.filled()], f64::from(nn::IGNORED))]
-    }
-
-    /// Runs `body` on the arguments of [`Weaver::head`] for every chunk, with what stands behind them in `fixed`.
-    fn for_each_chunk<'b>(
-        &self,
-        b: &'b Builder<'b>,
-        chunks: Chunks,
-        carried: &[Value<'b>],
-        fixed: &[Value<'b>],
-        body: impl for<'t> FnOnce(&Turn<'t>, &[Value<'t>]) -> Vec<Value<'t>>,
-    ) -> Result<Vec<Value<'b>>, StepError> {
-        b.repeat("loss", chunks.count, carried, fixed, |turn| {
-            let mut arguments = turn.fixed.clone();
-            arguments[0] = chunks.take(arguments[0], turn.number).tagged(nn::residual());
-            arguments[3] = chunks.take(arguments[3], turn.number).tagged(nn::per_token(&[]));
-            Ok(body(&turn, &arguments))
-        })
+    ) -> HeadInputs<'b> {
+        // What a loop would gather in every iteration is gathered once; what is computed with as it is stored is not moved.
+        let head = args[&self.head_role()].with_logical_sharding(llama::head_sharding(&self.head_param()));
+        let norm = args[&Role::Base(Param::FinalNorm)];
+        let &Scope { config, batch, .. } = &self.scope;
+        let x = x.pad_to(&[batch, chunks.positions(), config.hidden_size], 0.0);
+        let x = x.with_logical_sharding(nn::residual());
+        let target = target.pad_to(&[batch, chunks.positions()], f64::from(nn::IGNORED));
+        HeadInputs { x, norm, head, target }
     }
 
     fn chunks(&self) -> Chunks {
         let seq = self.scope.seq;
-        let size = self.spec.method.loss_chunk.map_or_else(|| self.moderate_chunk(), NonZeroUsize::get);
+        let size = self.spec.options.loss_chunk.map_or_else(|| self.default_chunk(), NonZeroUsize::get);
         let count = seq.div_ceil(size.clamp(1, seq));
         Chunks { count, size: seq.div_ceil(count) }
     }
 
-    /// As many positions as have logits of [`LOGITS_BYTES`] on a device.
-    fn moderate_chunk(&self) -> usize {
-        let nn::Scope { batch, config, .. } = self.scope;
-        let of_position = ArrayShape::new(DType::F32, [batch, 1, config.vocab_size]);
-        let tag = llama::logits_tag(&self.head_param());
-        let parts = self.spec.mesh.map_or(1, |plan| plan.assign_tag(&tag, &of_position, "logits").parts());
-        (LOGITS_BYTES * parts / of_position.bytes().max(1)).max(1)
+    /// The number of positions whose logits take [`LOGITS_BYTES`] on a device.
+    fn default_chunk(&self) -> usize {
+        let Scope { batch, config, .. } = self.scope;
+        let one_position = ArrayShape::new(DType::F32, [batch, 1, config.vocab_size]);
+        let logical = llama::logits_sharding(&self.head_param());
+        let sharding = self.spec.mesh.map(|plan| plan.assign_logical(&logical, &one_position, "logits"));
+        let num_shards = sharding.map_or(1, |sharding| sharding.num_shards());
+        (LOGITS_BYTES * num_shards / one_position.bytes().max(1)).max(1)
     }
 }
 
 impl Chunks {
-    /// The positions of all chunks.
-    fn filled(self) -> usize {
+    /// The number of positions of all chunks.
+    fn positions(self) -> usize {
         self.count * self.size
     }
 
-    fn take<'t>(self, whole: Value<'t>, chunk: Value<'t>) -> Value<'t> {
-        whole.window(1, self.first(chunk), self.size)
+    /// The inputs of one chunk.
+    fn inputs_at<'t>(self, chunk: Value<'t>, all: HeadInputs<'t>) -> HeadInputs<'t> {
+        let x = self.read(all.x, chunk).with_logical_sharding(nn::residual());
+        let target = self.read(all.target, chunk).with_logical_sharding(nn::per_token(&[]));
+        HeadInputs { x, target, ..all }
     }
 
-    fn put<'t>(self, whole: Value<'t>, chunk: Value<'t>, part: Value<'t>) -> Value<'t> {
-        whole.with_window(1, self.first(chunk), part)
+    fn read<'t>(self, all: Value<'t>, chunk: Value<'t>) -> Value<'t> {
+        all.dynamic_slice_in_dim(1, self.first(chunk), self.size)
+    }
+
+    fn write<'t>(self, all: Value<'t>, chunk: Value<'t>, update: Value<'t>) -> Value<'t> {
+        all.dynamic_update_slice_in_dim(1, self.first(chunk), update)
     }
 
     /// The first position of a chunk.

@@ -1,195 +1,213 @@
-//! One layer: its computation, what the forward pass over it leaves for the backward one, and that one's computation.
-
-use std::collections::BTreeMap;
+//! One layer: its forward computation, the residuals it leaves, and its backward computation.
 
 use super::{
     Role, StepError,
-    build::Weaver,
-    stack::{Entry, entry_on_device},
+    builder::StepBuilder,
+    inputs::{Cotangents, LayerCaptures, LayerInputs, LayerResiduals, SharedInputs},
+    layer_slice::{LayerSlice, slice_on_device},
 };
 use crate::{
-    autodiff::{self, Backward, Keep},
-    base::{ArrayShape, DType, Literal, Memory, Shape, Tag},
-    hlo::{Attrs, Builder, CompId, Computation, InstrId, ModuleBuilder, Opcode, Value},
+    autodiff::{self, Backward, SavePolicy},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
+    hlo::{Attrs, Builder, CompId, InstrId, ModuleBuilder, Opcode, Value, ValueTree},
+    mesh::{LogicalSharding, WithLogicalSharding, last_logical_sharding},
     model::{
-        AdapterId, AdapterSpec, Factor, Linear, NamedDims, ParamSpec,
+        AdapterId, Factor, Linear,
         llama::{self, LayerValues},
         nn::{self, LoraValues, RopeTable, Scope},
         sizes,
     },
 };
 
+/// The forward computation of a layer.
+#[derive(Clone)]
+pub(super) struct ForwardLayer {
+    /// Takes [`LayerInputs`]; returns the layer's output.
+    pub computation: CompId,
+    /// The parameters that are differentiated: `x`, then the adapter factors.
+    wrt: Vec<usize>,
+}
+
 /// A layer that can be differentiated.
-pub struct Layer {
-    /// Gives the layer's output, from what [`Weaver::layer_arguments`] lists.
+pub(super) struct Layer {
     pub forward: CompId,
-    /// Gives the output and what is kept.
-    keeping: CompId,
-    /// Gives the cotangents of the layer's input and of each factor.
+    /// Returns the output and the saved values.
+    forward_with_residuals: CompId,
+    /// Takes [`LayerInputs`], the cotangent of the output and the saved values; returns [`Cotangents`].
     backward: CompId,
-    /// What the forward pass leaves for the backward one: the layer's input, then the elements of what is kept.
-    pub residuals: Vec<Entry>,
-    /// The layer's input where it is the first of a group.
-    pub group_input: Entry,
-    /// The number of elements, where a kept value is a tuple.
-    kept: Vec<Option<usize>>,
+    /// How its residuals are stacked.
+    pub residuals: LayerResiduals<LayerSlice>,
+    /// Of each saved value, the number of elements if it is a tuple.
+    tuple_lens: Vec<Option<usize>>,
+    factors: Vec<AdapterId>,
 }
 
 impl Layer {
     /// The layer's output and its residuals.
-    pub fn run<'b>(&self, b: &'b Builder<'b>, arguments: &[Value<'b>]) -> (Value<'b>, Vec<Value<'b>>) {
-        let mut found = b.call(self.keeping, arguments).elements();
-        let kept = found.split_off(1).into_iter().zip(&self.kept);
-        let elements = kept.flat_map(|(value, elements)| match elements {
+    pub fn forward_with_residuals<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        inputs: &LayerInputs<'b>,
+    ) -> (Value<'b>, LayerResiduals<Value<'b>>) {
+        let mut results = b.call(self.forward_with_residuals, &inputs.flatten()).elements();
+        let saved = results.split_off(1).into_iter().zip(&self.tuple_lens);
+        let saved = saved.flat_map(|(value, tuple_len)| match tuple_len {
             None => vec![value],
             Some(_) => value.elements(),
         });
-        (found[0], [arguments[0]].into_iter().chain(elements).collect())
+        (results[0], LayerResiduals { x: inputs.x, saved: saved.collect() })
     }
 
-    /// The cotangents of the layer's input and of each factor, from the cotangent of its output; `kept` are the residuals
-    /// after the input.
-    pub fn pull_back<'b>(
+    /// The cotangents of the layer's input and of each factor, from the cotangent of its output.
+    pub fn vjp<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &[Value<'b>],
+        inputs: &LayerInputs<'b>,
         cotangent: Value<'b>,
-        kept: &[Value<'b>],
-    ) -> Vec<Value<'b>> {
-        let mut rest = kept;
-        let mut all = [arguments, &[cotangent]].concat();
-        for elements in &self.kept {
-            let (these, others) = rest.split_at(elements.unwrap_or(1));
-            all.push(if elements.is_some() { b.tuple(these) } else { these[0] });
+        saved: &[Value<'b>],
+    ) -> Cotangents<'b> {
+        let mut args = inputs.flatten();
+        args.push(cotangent);
+        let mut rest = saved;
+        for tuple_len in &self.tuple_lens {
+            let (elements, others) = rest.split_at(tuple_len.unwrap_or(1));
+            args.push(if tuple_len.is_some() { b.tuple(elements) } else { elements[0] });
             rest = others;
         }
-        b.call(self.backward, &all).elements()
+        let results = b.call(self.backward, &args).elements();
+        let factors = self.factors.iter().copied().zip(results.iter().skip(1).copied());
+        Cotangents { x: results[0], factors: factors.collect() }
     }
 }
 
-impl Weaver<'_> {
-    /// The layer and its backward computation, which keeps of the former what `keep` says.
-    pub fn layer(&self, module: &ModuleBuilder, keep: Keep) -> Result<Layer, StepError> {
-        let forward = self.forward_layer(module)?;
+impl StepBuilder<'_> {
+    /// The layer with its backward computation, which reads the values that `policy` saves.
+    pub fn layer(&self, module: &ModuleBuilder, policy: SavePolicy) -> Result<Layer, StepError> {
+        let ForwardLayer { computation: forward, wrt } = self.forward_layer(module)?;
         let primal = module.get(forward);
-        let parameters = primal.parameters();
-        let factors = self.catalog.adapters.len();
-        // The input is the first parameter; the factors stand behind all else, but for the scales.
-        let end = parameters.len() - self.adapted().count();
-        let wrt: Vec<usize> = [0].into_iter().chain(end - factors..end).collect();
-        let Backward { computation, kept } = autodiff::backward(module, forward, &wrt, keep)?;
-        let keeping = autodiff::forward_keeping(module, forward, &kept);
-        let shape = array(&primal.instr(parameters[0]).shape);
-        let input = Entry { shape, tag: Some(nn::residual()), memory: Memory::Device };
-        let elements = kept.iter().flat_map(|&id| entries(&primal, id));
-        let group_input = input.clone();
-        let residuals = [input].into_iter().chain(elements).collect();
-        let kept = kept.iter().map(|&id| primal.instr(id).shape.as_tuple().map(<[Shape]>::len)).collect();
-        Ok(Layer { forward, keeping, backward: computation, residuals, group_input, kept })
-    }
-
-    /// What a layer takes an entry of: stacked parameters, then adapter factors.
-    pub fn stacks(&self) -> impl Iterator<Item = Role> {
-        self.stacked().map(|spec| Role::Base(spec.param)).chain(self.catalog.ids().map(Role::Adapter))
-    }
-
-    /// The arguments of a layer: its input, what it has in common with all layers, its entry of each stack and, for each
-    /// linear that has an adapter, a scale.
-    pub fn layer_arguments<'b>(
-        &self,
-        x: Value<'b>,
-        shared: &[Value<'b>],
-        stacks: &[Value<'b>],
-        layer: Value<'b>,
-    ) -> Vec<Value<'b>> {
-        let entries = self.stacks().zip(stacks).map(|(role, &stack)| {
-            // One layer is gathered at a time, and let go.
-            let tag = self.catalog.tag(role).entry();
-            let entry = entry_on_device(stack, layer, self.spec.method.memory(role));
-            entry.tagged(tag.clone()).tagged(tag.computed())
-        });
-        let scales = self.adapted().map(|linear| self.scale(layer, linear));
-        [x].into_iter().chain(shared.iter().copied()).chain(entries).chain(scales).collect()
-    }
-
-    /// The computation of one layer, from what [`Weaver::layer_arguments`] lists.
-    pub fn forward_layer(&self, module: &ModuleBuilder) -> Result<CompId, StepError> {
-        let &Scope { config, t, batch, seq, .. } = &self.scope;
-        module.try_define("layer", |b| {
-            let x = b.parameter("x", ArrayShape::new(t, [batch, seq, config.hidden_size]));
-            let phases = ArrayShape::new(DType::F32, [seq, 2, config.head_dim / 2]);
-            let table =
-                RopeTable { cos: b.parameter("cos", phases.clone()), sin: b.parameter("sin", phases) };
-            let segments =
-                self.packed().then(|| b.parameter("segments", ArrayShape::new(DType::S32, [batch, seq])));
-            let entry = |role: Role, dtype, dims: &NamedDims| {
-                b.parameter(&role.to_string(), ArrayShape::new(dtype, sizes(&dims[1..])))
-            };
-            let base =
-                self.stacked().map(|spec| (spec.param, entry(Role::Base(spec.param), t, &spec.dims())));
-            let base = base.collect();
-            let factor =
-                |spec: &AdapterSpec| (spec.id, entry(Role::Adapter(spec.id), DType::F32, &spec.dims));
-            let factors: BTreeMap<AdapterId, Value<'_>> = self.catalog.adapters.iter().map(factor).collect();
-            let adapter = |linear| {
-                let factor = |factor| factors[&AdapterId { linear, factor }];
-                let scale = b.parameter("scale", ArrayShape::scalar(DType::F32));
-                (linear, LoraValues { a: factor(Factor::A), b: factor(Factor::B), scale })
-            };
-            let adapters = self.adapted().map(adapter).collect();
-            let values = LayerValues { base, adapters };
-            Ok::<_, StepError>(llama::layer(&self.scope, x, table, segments, &values)?)
+        let Backward { computation: backward, residuals } =
+            autodiff::backward(module, self.scope.templates.vjps(), forward, &wrt, policy)?;
+        let forward_with_residuals = autodiff::forward_with_residuals(module, forward, &residuals);
+        let shape = array(&primal.instr(primal.parameters()[0]).shape);
+        let x = LayerSlice { shape, logical: Some(nn::residual()), memory: MemorySpace::Device };
+        let saved = residuals.iter().flat_map(|&id| slices(module, forward, id)).collect();
+        let tuple_len = |&id: &InstrId| primal.instr(id).shape.as_tuple().map(<[Shape]>::len);
+        Ok(Layer {
+            forward,
+            forward_with_residuals,
+            backward,
+            residuals: LayerResiduals { x, saved },
+            tuple_lens: residuals.iter().map(tuple_len).collect(),
+            factors: self.catalog.ids().collect(),
         })
     }
 
-    /// The parameters that every layer has.
-    fn stacked(&self) -> impl Iterator<Item = &ParamSpec> {
-        self.catalog.base.iter().filter(|spec| spec.layers.is_some())
+    /// The forward computation of one layer.
+    pub fn forward_layer(&self, module: &ModuleBuilder) -> Result<ForwardLayer, StepError> {
+        let mut wrt = Vec::new();
+        let computation = module.try_define("layer", |b| {
+            let inputs = self.layer_parameters(b);
+            let adapter = |linear| {
+                let factor = |factor| inputs.params[&Role::Adapter(AdapterId { linear, factor })];
+                let scale = inputs.scales[&linear];
+                (linear, LoraValues { a: factor(Factor::A), b: factor(Factor::B), scale })
+            };
+            let base = inputs.params.iter().filter_map(|(&role, &value)| match role {
+                Role::Base(param) => Some((param, value)),
+                _ => None,
+            });
+            let values =
+                LayerValues { base: base.collect(), adapters: self.catalog.adapted().map(adapter).collect() };
+            let trained = self.catalog.ids().map(|id| inputs.params[&Role::Adapter(id)]);
+            let trained: Vec<InstrId> = [inputs.x].into_iter().chain(trained).map(Value::id).collect();
+            let parameters = inputs.flatten();
+            wrt = trained
+                .iter()
+                .filter_map(|&id| parameters.iter().position(|parameter| parameter.id() == id))
+                .collect();
+            let SharedInputs { rope, segments } = inputs.shared;
+            Ok::<_, StepError>(llama::layer(&self.scope, inputs.x, rope, segments, &values)?)
+        })?;
+        Ok(ForwardLayer { computation, wrt })
     }
 
-    /// The linears that have adapters, in the order of their factors.
-    fn adapted(&self) -> impl Iterator<Item = Linear> {
-        self.catalog.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
+    fn layer_parameters<'b>(&self, b: &'b Builder<'b>) -> LayerInputs<'b> {
+        let &Scope { config, t, batch, seq, .. } = &self.scope;
+        let x = b.parameter("x", ArrayShape::new(t, [batch, seq, config.hidden_size]));
+        let table = ArrayShape::new(DType::F32, [seq, 2, config.head_dim / 2]);
+        let rope = RopeTable { cos: b.parameter("cos", table.clone()), sin: b.parameter("sin", table) };
+        let ids = || ArrayShape::new(DType::S32, [batch, seq]);
+        let segments = self.is_packed().then(|| b.parameter("segments", ids()));
+        let param = |role: Role| {
+            let tensor = self.catalog.tensor(role);
+            let shape = ArrayShape::new(tensor.dtype, sizes(&tensor.dims[1..]));
+            (role, b.parameter(&role.to_string(), shape))
+        };
+        let params = self.catalog.stacks().map(param).collect();
+        let scale = |linear| (linear, b.parameter("scale", ArrayShape::scalar(DType::F32)));
+        let scales = self.catalog.adapted().map(scale).collect();
+        LayerInputs { x, shared: SharedInputs { rope, segments }, params, scales }
     }
 
-    /// The scale of a linear's adapter at `layer`; a constant where all layers have the same.
+    /// The inputs of the layer numbered `layer`, with its slice of each stack.
+    pub fn layer_inputs<'b>(
+        &self,
+        x: Value<'b>,
+        captures: &LayerCaptures<'b>,
+        layer: Value<'b>,
+    ) -> LayerInputs<'b> {
+        let params = captures.stacks.iter().map(|(&role, &stack)| {
+            // One layer is gathered at a time, and let go.
+            let stored = self.catalog.logical_sharding(role).layer_slice();
+            let slice = slice_on_device(stack, layer, self.spec.options.memory(role));
+            let computed = stored.in_compute();
+            (role, slice.with_logical_sharding(stored).with_logical_sharding(computed))
+        });
+        let params = params.collect();
+        let scales = self.catalog.adapted().map(|linear| (linear, self.scale(layer, linear))).collect();
+        LayerInputs { x, shared: captures.shared, params, scales }
+    }
+
+    /// The scale of a linear's adapter at `layer`: a constant where it is the same in all layers.
     fn scale<'b>(&self, layer: Value<'b>, linear: Linear) -> Value<'b> {
-        let scales: Vec<f32> =
-            self.spec.workload.lora.scales(linear).into_iter().map(|scale| scale as f32).collect();
+        let scales = self.spec.workload.lora.scales(linear);
+        let scales: Vec<f32> = scales.into_iter().map(|scale| scale as f32).collect();
         let b = layer.builder();
-        if scales.windows(2).all(|pair| pair[0] == pair[1]) {
-            let scale = scales.first().copied().unwrap_or_default();
-            return b.scalar(DType::F32, f64::from(scale));
+        match &scales[..] {
+            [first, rest @ ..] if rest.iter().all(|scale| scale == first) => {
+                b.scalar(DType::F32, f64::from(*first))
+            }
+            _ => b.constant(Literal::f32s([scales.len()], &scales)).dynamic_index_in_dim(layer),
         }
-        b.constant(Literal::f32s([scales.len()], &scales)).entry(layer)
     }
 }
 
-/// The arrays of a value, each with how it lies.
-fn entries(primal: &Computation, id: InstrId) -> Vec<Entry> {
-    let instr = primal.instr(id);
-    let last = |tags: &[Tag]| tags.last().cloned();
-    match &instr.shape {
-        Shape::Array(shape) => {
-            vec![Entry { shape: shape.clone(), tag: last(&instr.tags), memory: Memory::Device }]
-        }
+/// How the arrays of a value of the computation `primal` are stacked.
+fn slices(module: &ModuleBuilder, primal: CompId, id: InstrId) -> Vec<LayerSlice> {
+    let slice = |shape: &Shape, logical: Option<LogicalSharding>| LayerSlice {
+        shape: array(shape),
+        logical,
+        memory: MemorySpace::Device,
+    };
+    let logical = |id: InstrId| last_logical_sharding(module, primal, id);
+    let computation = module.get(primal);
+    match &computation.instr(id).shape {
+        shape @ Shape::Array(_) => vec![slice(shape, logical(id))],
         Shape::Tuple(elements) => {
-            let taken = |index: usize| {
-                let mut takers = primal.iter().map(|(_, instr)| instr).filter(|instr| {
-                    instr.opcode == Opcode::GetTupleElement
-                        && instr.operands == [id]
-                        && instr.attrs == Attrs::TupleIndex(index)
+            let of_element = |index: usize| {
+                let mut users = computation.iter().filter(|(_, user)| {
+                    user.opcode == Opcode::GetTupleElement
+                        && user.operands == [id]
+                        && user.attrs == Attrs::TupleIndex(index)
                 });
-                takers.find_map(|instr| last(&instr.tags))
+                users.find_map(|(user, _)| logical(user))
             };
-            let entry =
-                |(index, shape)| Entry { shape: array(shape), tag: taken(index), memory: Memory::Device };
-            elements.iter().enumerate().map(entry).collect()
+            elements.iter().enumerate().map(|(index, shape)| slice(shape, of_element(index))).collect()
         }
     }
 }
 
 /// The shape of an array.
 fn array(shape: &Shape) -> ArrayShape {
-    shape.as_array().cloned().expect("nothing that a layer keeps is a tuple of tuples")
+    shape.as_array().cloned().expect("no residual of a layer is a tuple of tuples")
 }

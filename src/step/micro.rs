@@ -1,93 +1,102 @@
-//! A batch in parts: losses and gradients of one after the other, summed.
+//! Micro-batches: equal parts of a batch, computed one after the other; their losses and gradients are summed.
+
+use indexmap::IndexMap;
 
 use super::{
     StepError,
-    build::{Arguments, Weaver},
+    builder::{StepArgs, StepBuilder, index},
 };
 use crate::{
-    base::{DType, Finding, Findings, Place},
-    hlo::{Builder, Turn, Value},
+    base::{DType, Diagnostic, Diagnostics, Location},
+    hlo::{Builder, Iteration, Value, ValueTree, value_tree},
+    mesh::WithLogicalSharding,
     model::{
         AdapterId,
         nn::{NextToken, Scope, per_token},
     },
 };
 
-impl Weaver<'_> {
-    /// The mean loss and the gradient of every adapter factor, over all of the batch.
+/// The mean loss and the gradients, summed over micro-batches.
+struct LossAndGradients<'b> {
+    loss: Value<'b>,
+    gradients: IndexMap<AdapterId, Value<'b>>,
+}
+
+value_tree! { LossAndGradients { loss, gradients } }
+
+impl StepBuilder<'_> {
+    /// The mean loss and the gradient of each adapter factor, over the whole batch.
     pub fn batch_loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         targets: NextToken<'b>,
-    ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
-        let zeros = || [b.scalar(DType::F32, 0.0)].into_iter().chain(self.empty_gradients(b)).collect();
-        let sums = self.sum_over_parts(b, arguments, targets, zeros, |part, b, arguments, targets| {
-            let NextToken { target, counted } = targets;
-            let (loss, gradients) = part.loss_and_gradients(b, arguments, target, counted)?;
-            Ok([loss].into_iter().chain(gradients.into_iter().map(|(_, gradient)| gradient)).collect())
-        })?;
-        Ok((sums[0], self.catalog.ids().zip(sums.into_iter().skip(1)).collect()))
+    ) -> Result<(Value<'b>, IndexMap<AdapterId, Value<'b>>), StepError> {
+        let zeros =
+            || LossAndGradients { loss: b.scalar(DType::F32, 0.0), gradients: self.zero_gradients(b) };
+        let LossAndGradients { loss, gradients } =
+            self.sum_over_micro_batches(b, args, targets, zeros, |step, b, args, targets| {
+                let (loss, gradients) = step.loss_and_gradients(b, args, targets)?;
+                Ok(LossAndGradients { loss, gradients })
+            })?;
+        Ok((loss, gradients))
     }
 
-    /// The sum of the loss over all of the batch.
+    /// The sum of the loss over the whole batch.
     pub fn batch_loss<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         targets: NextToken<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let zero = || vec![b.scalar(DType::F32, 0.0)];
-        let sums = self.sum_over_parts(b, arguments, targets, zero, |part, b, arguments, targets| {
-            let x = part.forward(b, arguments)?;
-            Ok(vec![part.head_loss(b, arguments, x, targets.target)?])
-        })?;
-        Ok(sums[0])
+        let zero = || b.scalar(DType::F32, 0.0);
+        self.sum_over_micro_batches(b, args, targets, zero, |step, b, args, targets| {
+            let x = step.forward(b, args)?;
+            step.head_loss(b, args, x, targets.target)
+        })
     }
 
-    /// What `body` gives for each part, summed on top of `zeros`. It sees the rows of its part, and everything else whole.
-    fn sum_over_parts<'b>(
+    /// The sum of what `body` returns for each micro-batch, added to `zeros`. It sees the rows of its micro-batch, and all
+    /// other arguments as they are.
+    fn sum_over_micro_batches<'b, T: ValueTree<'b>>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
         targets: NextToken<'b>,
-        zeros: impl FnOnce() -> Vec<Value<'b>>,
+        zeros: impl FnOnce() -> T,
         body: impl for<'t> FnOnce(
-            &Weaver<'_>,
+            &StepBuilder<'_>,
             &'t Builder<'t>,
-            &Arguments<'t>,
+            &StepArgs<'t>,
             NextToken<'t>,
-        ) -> Result<Vec<Value<'t>>, StepError>,
-    ) -> Result<Vec<Value<'b>>, StepError> {
-        let parts = self.spec.method.micro_batches.get();
-        if parts == 1 {
-            return body(self, b, arguments, targets);
+        ) -> Result<T::In<'t>, StepError>,
+    ) -> Result<T::In<'b>, StepError> {
+        let count = self.spec.options.micro_batches.get();
+        if count == 1 {
+            return body(self, b, args, targets);
         }
-        if !self.scope.batch.is_multiple_of(parts) {
-            let message =
-                format!("expected a batch of equally many rows in {parts} parts, found {}", self.scope.batch);
-            return Err(Findings(vec![Finding::new(Place::file("micro_batches"), message)]).into());
+        let batch = self.scope.batch;
+        if !batch.is_multiple_of(count) {
+            let message = format!("expected a batch that {count} micro-batches divide, found {batch}");
+            return Err(Diagnostics(vec![Diagnostic::error(Location::file("micro_batches"), message)]).into());
         }
-        let rows = self.scope.batch / parts;
-        let part = Weaver { scope: Scope { batch: rows, ..self.scope }, ..*self };
-        let fixed: Vec<Value<'b>> =
-            arguments.values().copied().chain([targets.target, targets.counted]).collect();
-        b.repeat("micro_batches", parts, &zeros(), &fixed, |turn| {
-            let Turn { b, number, carried, mut fixed } = turn;
-            let first = number * b.scalar(DType::S32, rows as f64);
-            let others = fixed.split_off(arguments.len());
-            let mut arguments: Arguments<'_> = arguments.keys().copied().zip(fixed).collect();
+        let rows = batch / count;
+        let step = StepBuilder { scope: Scope { batch: rows, ..self.scope }, ..*self };
+        b.fori_loop("micro_batches", count, zeros(), (args.clone(), targets), |iteration| {
+            let Iteration { b, index: number, carry: sums, captures: (mut args, mut targets) } = iteration;
+            let first = number * index(b, rows);
             for role in self.catalog.rows() {
-                arguments.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
+                args.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
             }
-            let targets = NextToken { target: rows_from(others[0], first, rows), counted: others[1] };
-            let found = body(&part, b, &arguments, targets)?;
-            Ok(carried.into_iter().zip(found).map(|(sum, value)| sum + value).collect())
+            targets.target = rows_from(targets.target, first, rows);
+            let found = body(&step, b, &args, targets)?;
+            let added = sums.flatten().into_iter().zip(found.flatten()).map(|(sum, value)| sum + value);
+            Ok(sums.unflatten(&mut added.collect::<Vec<_>>().into_iter()))
         })
     }
 }
 
-/// Some rows of `whole [batch, seq]`.
-fn rows_from<'b>(whole: Value<'b>, first: Value<'b>, rows: usize) -> Value<'b> {
-    whole.window(0, first, rows).tagged(per_token(&[]))
+/// `rows` rows of `all [batch, seq]`.
+fn rows_from<'b>(all: Value<'b>, first: Value<'b>, rows: usize) -> Value<'b> {
+    all.dynamic_slice_in_dim(0, first, rows).with_logical_sharding(per_token(&[]))
 }

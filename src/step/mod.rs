@@ -1,21 +1,26 @@
 //! Layer 4: the whole training step as one module.
 //!
-//! The model is a stack of equal layers, so the forward pass is one loop over it and the backward pass another, which
-//! runs the backward computation of a layer. What a program takes and gives is described by its [`Slot`]s: loading,
-//! donation and checkpoints go by them and by nothing else.
+//! All layers have the same computation, so the forward pass is a loop over stacked parameters, and the backward pass another
+//! loop, which calls the layer's backward computation. Arguments and results are described by [`Slot`]s; loading, donation and
+//! checkpoints go by these, never by position.
 
 mod build;
+mod builder;
 mod head;
+mod inputs;
 mod layer;
-mod method;
+mod layer_slice;
 mod micro;
+mod options;
 mod passes;
+mod remat;
 mod slots;
-mod stack;
+mod spec;
 mod tensors;
 mod update;
 
-pub use build::{Program, StepError, StepSpec, build, slots};
-pub use method::{Method, Remat};
+pub use build::{build, slots};
+pub use options::{Remat, StepOptions};
 pub use slots::{Role, Slot, StepProgram};
+pub use spec::{StepError, StepKind, StepSpec};
 pub use tensors::{Packing, Workload, roles, tensors};

@@ -1,291 +1,228 @@
-//! The two passes over the stack of layers, and the head between them.
+//! The forward and the backward pass over the layers, and the head between them.
+
+use indexmap::IndexMap;
 
 use super::{
-    Packing, Remat, Role, StepError, Workload,
-    build::{Arguments, Weaver},
+    Role, StepError,
+    builder::{StepArgs, StepBuilder, index, per_label_token},
+    inputs::{Cotangents, ForwardCarry, GroupsCarry, LayerCaptures, LayerResiduals, SharedInputs},
     layer::Layer,
-    stack::Entry,
+    layer_slice::LayerSlice,
+    remat::{LayerRange, RematSchedule},
 };
 use crate::{
-    base::{ArrayShape, DType, Dim, Memory, Tag},
-    hlo::{Builder, CompId, Turn, Value},
+    base::{ArrayShape, DType, MemorySpace},
+    hlo::{Builder, CompId, Iteration, Value, ValueTree},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
     model::{
         AdapterId, Param,
-        nn::{self, RopeTable, Scope},
+        nn::{self, NextToken},
         sizes,
     },
 };
 
-/// What both passes over the stack begin with.
-struct Stack<'b> {
-    /// `[batch, seq, embed]`, the embedded tokens.
-    x: Value<'b>,
-    /// What the loops carry unchanged: what all layers share, then what [`Weaver::stacks`] lists.
-    fixed: Vec<Value<'b>>,
-}
-
-/// Layers that follow each other.
-#[derive(Clone, Copy)]
-struct Span<'b> {
-    /// `s32[]`, the first of them.
-    first: Value<'b>,
-    /// How many.
-    layers: usize,
-}
-
-/// How the passes go over the layers: groups of equally many, of which the forward pass leaves the first one's input, and
-/// at last layers that leave everything that the backward pass takes over.
-#[derive(Clone, Copy)]
-struct Route {
-    groups: usize,
-    layers_of_group: usize,
-    at_last: usize,
-    /// Where the inputs of groups lie.
-    inputs: Memory,
-    /// Where the input of each layer lies, of one group at a time and of those at last.
-    residuals: Memory,
-}
-
-impl Weaver<'_> {
-    /// The mean loss and the gradient of every adapter factor.
+impl StepBuilder<'_> {
+    /// The mean loss and the gradient of each adapter factor.
     pub(super) fn loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
-        target: Value<'b>,
-        counted: Value<'b>,
-    ) -> Result<(Value<'b>, Vec<(AdapterId, Value<'b>)>), StepError> {
-        let stack = self.stack(b, arguments)?;
+        args: &StepArgs<'b>,
+        targets: NextToken<'b>,
+    ) -> Result<(Value<'b>, IndexMap<AdapterId, Value<'b>>), StepError> {
+        let NextToken { target, num_label_tokens } = targets;
+        let (x, captures) = self.embedded(b, args)?;
         let remat = self.remat();
-        let route = self.route(remat);
-        let mut layer = self.layer(b.module(), remat.keep())?;
-        layer.group_input.memory = route.inputs;
-        layer.residuals[0].memory = route.residuals;
-        let last = Span { first: number(b, route.groups * route.layers_of_group), layers: route.at_last };
+        let schedule = self.remat_schedule(remat);
+        let mut layer = self.layer(b.module(), remat.save_policy())?;
+        let group_input = LayerSlice { memory: schedule.group_inputs, ..layer.residuals.x.clone() };
+        layer.residuals.x.memory = schedule.layer_inputs;
+        let pass = LayerPass { step: self, schedule, layer, group_input };
 
-        let (x, inputs) = self.groups_forward(b, route, &layer, &stack)?;
-        let (x, residuals) = self.forward_keeping(b, last, &layer, x, &stack.fixed)?;
-        let cotangent = mean(b.scalar(DType::F32, 1.0), counted);
-        let (loss, dx) = self.head_loss_and_cotangent(b, arguments, x, target, cotangent)?;
+        let first = index(b, schedule.num_groups * schedule.group_len);
+        let tail = LayerRange { first, len: schedule.tail_len };
+        let (x, inputs) = pass.groups_forward(b, x, &captures)?;
+        let (x, residuals) = pass.forward_with_residuals(b, tail, x, &captures)?;
+        let cotangent = per_label_token(b.scalar(DType::F32, 1.0), num_label_tokens);
+        let (loss, dx) = self.head_loss_and_cotangent(b, args, x, target, cotangent)?;
 
-        let gradients = self.empty_gradients(b);
-        let carried: Vec<Value<'b>> = [dx.tagged(nn::residual())].into_iter().chain(gradients).collect();
-        let carried = self.backward(b, last, &layer, &carried, &stack.fixed, &residuals)?;
-        let carried = self.groups_backward(b, route, &layer, carried, &stack.fixed, inputs)?;
-        let gradients = self.catalog.ids().zip(carried.into_iter().skip(1)).collect();
-        Ok((mean(loss, counted), gradients))
+        let factors = self.zero_gradients(b);
+        let carry = Cotangents { x: dx.with_logical_sharding(nn::residual()), factors };
+        let carry = pass.backward(b, tail, carry, &captures, residuals)?;
+        let Cotangents { factors, .. } = pass.groups_backward(b, carry, &captures, inputs)?;
+        Ok((per_label_token(loss, num_label_tokens), factors))
     }
 
-    /// Runs the stack forward and gives the last layer's output, `[batch, seq, embed]`.
+    /// Runs all layers forward; returns the output of the last, `[batch, seq, embed]`.
     pub(super) fn forward<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
+        args: &StepArgs<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let Stack { x, fixed } = self.stack(b, arguments)?;
-        let layer = self.forward_layer(b.module())?;
-        let all = Span { first: number(b, 0), layers: self.layers() };
-        self.run_forward(b, all, layer, x, &fixed)
+        let (x, captures) = self.embedded(b, args)?;
+        let layer = self.forward_layer(b.module())?.computation;
+        let all = LayerRange { first: index(b, 0), len: self.num_layers() };
+        self.layers_forward(b, all, layer, x, &captures)
     }
 
-    /// Runs all groups forward; gives the output of the last, and the input of each as a stack.
+    /// Runs layers forward; returns the output of the last.
+    fn layers_forward<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        range: LayerRange<'b>,
+        layer: CompId,
+        x: Value<'b>,
+        captures: &LayerCaptures<'b>,
+    ) -> Result<Value<'b>, StepError> {
+        b.fori_loop("forward", range.len, x, (captures.clone(), range.first), |iteration| {
+            let Iteration { b, index, carry: x, captures: (captures, first) } = iteration;
+            let inputs = self.layer_inputs(x, &captures, first + index);
+            Ok(b.call(layer, &inputs.flatten()))
+        })
+    }
+
+    /// The embedded tokens `[batch, seq, embed]`, and the loop invariants of the loops over the layers.
+    fn embedded<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        args: &StepArgs<'b>,
+    ) -> Result<(Value<'b>, LayerCaptures<'b>), StepError> {
+        // Each device looks up all tokens in the shard of the table that it holds; what then moves is the rows found,
+        // not the table.
+        let table = self.catalog.tensor(Role::Base(Param::Embed));
+        let found = LogicalSharding::compute_as_stored(nn::residual().dims, table.name, Dim::Embed);
+        let x = nn::embed(&self.scope, args[&Role::Base(Param::Embed)], args[&Role::InputIds])?;
+        let x = x.with_logical_sharding(found).with_logical_sharding(nn::residual());
+        let rope = nn::rope_table(&self.scope, b)?;
+        let segments = args.get(&Role::SegmentIds).copied();
+        let stacks = self.catalog.stacks().map(|role| (role, args[&role])).collect();
+        Ok((x, LayerCaptures { shared: SharedInputs { rope, segments }, stacks }))
+    }
+
+    /// One layer's gradient of each factor.
+    fn gradient_slices(&self) -> IndexMap<AdapterId, LayerSlice> {
+        let slice = |id| {
+            let tensor = self.catalog.tensor(Role::Gradient(id));
+            let shape = ArrayShape::new(tensor.dtype, sizes(&tensor.dims[1..]));
+            let logical = self.catalog.logical_sharding(Role::Gradient(id)).layer_slice();
+            (id, LayerSlice { shape, logical: Some(logical), memory: MemorySpace::Device })
+        };
+        self.catalog.ids().map(slice).collect()
+    }
+
+    /// Zero gradients of each factor, with all layers stacked.
+    pub(super) fn zero_gradients<'b>(&self, b: &'b Builder<'b>) -> IndexMap<AdapterId, Value<'b>> {
+        let zeros = |(id, slice): (AdapterId, LayerSlice)| (id, slice.zeros(b, self.num_layers()));
+        self.gradient_slices().into_iter().map(zeros).collect()
+    }
+}
+
+/// Both passes over layers that are differentiated.
+struct LayerPass<'s> {
+    step: &'s StepBuilder<'s>,
+    schedule: RematSchedule,
+    layer: Layer,
+    /// The input of the first layer of a group.
+    group_input: LayerSlice,
+}
+
+impl LayerPass<'_> {
+    /// Runs all groups forward; returns the output of the last, and the input of each as a stack.
     fn groups_forward<'b>(
         &self,
         b: &'b Builder<'b>,
-        route: Route,
-        layer: &Layer,
-        stack: &Stack<'b>,
+        x: Value<'b>,
+        captures: &LayerCaptures<'b>,
     ) -> Result<(Value<'b>, Option<Value<'b>>), StepError> {
-        if route.groups == 0 {
-            return Ok((stack.x, None));
+        let Self { schedule, group_input, .. } = self;
+        if schedule.num_groups == 0 {
+            return Ok((x, None));
         }
-        let carried = [stack.x, layer.group_input.empty_stack(b, route.groups)];
-        let last = b.repeat("groups", route.groups, &carried, &stack.fixed, |turn| {
-            let Turn { b, number: group, carried, fixed } = turn;
-            let inputs = layer.group_input.set(carried[1], group, carried[0]);
-            let y = self.run_forward(b, route.group(group), layer.forward, carried[0], &fixed)?;
-            Ok::<_, StepError>(vec![y, inputs])
+        let init = GroupsCarry { x, inputs: group_input.zeros(b, schedule.num_groups) };
+        let last = b.fori_loop("groups", schedule.num_groups, init, captures.clone(), |iteration| {
+            let Iteration { b, index: group, carry: GroupsCarry { x, inputs }, captures } = iteration;
+            let inputs = group_input.write(inputs, group, x);
+            let range = schedule.group(group);
+            let x = self.step.layers_forward(b, range, self.layer.forward, x, &captures)?;
+            Ok::<_, StepError>(GroupsCarry { x, inputs })
         })?;
-        Ok((last[0], Some(last[1])))
+        Ok((last.x, Some(last.inputs)))
     }
 
-    /// Runs all groups backward, each forward once more before: `carried` as in [`Weaver::backward`].
+    /// Runs all groups backward, each after a second forward run of it.
     fn groups_backward<'b>(
         &self,
         b: &'b Builder<'b>,
-        route: Route,
-        layer: &Layer,
-        carried: Vec<Value<'b>>,
-        fixed: &[Value<'b>],
+        carry: Cotangents<'b>,
+        captures: &LayerCaptures<'b>,
         inputs: Option<Value<'b>>,
-    ) -> Result<Vec<Value<'b>>, StepError> {
-        let Some(inputs) = inputs else { return Ok(carried) };
-        let fixed = [fixed, &[inputs]].concat();
-        b.repeat("groups.backward", route.groups, &carried, &fixed, |turn| {
-            let Turn { b, number: turns, carried, fixed } = turn;
-            let group = number(b, route.groups - 1) - turns;
-            let Some((&inputs, fixed)) = fixed.split_last() else { return Ok(carried) };
-            let x = layer.group_input.get(inputs, group);
-            let (_, residuals) = self.forward_keeping(b, route.group(group), layer, x, fixed)?;
-            self.backward(b, route.group(group), layer, &carried, fixed, &residuals)
+    ) -> Result<Cotangents<'b>, StepError> {
+        let Some(inputs) = inputs else { return Ok(carry) };
+        let Self { schedule, group_input, .. } = self;
+        let captures = (captures.clone(), inputs);
+        b.fori_loop("groups.backward", schedule.num_groups, carry, captures, |iteration| {
+            let Iteration { b, index: done, carry, captures: (captures, inputs) } = iteration;
+            let group = index(b, schedule.num_groups - 1) - done;
+            let x = group_input.read(inputs, group);
+            let (_, residuals) = self.forward_with_residuals(b, schedule.group(group), x, &captures)?;
+            self.backward(b, schedule.group(group), carry, &captures, residuals)
         })
     }
 
-    /// Runs layers forward and gives the output of the last.
-    fn run_forward<'b>(
+    /// Runs layers forward; returns the output of the last, and the residuals of each, stacked.
+    fn forward_with_residuals<'b>(
         &self,
         b: &'b Builder<'b>,
-        span: Span<'b>,
-        layer: CompId,
+        range: LayerRange<'b>,
         x: Value<'b>,
-        fixed: &[Value<'b>],
-    ) -> Result<Value<'b>, StepError> {
-        let fixed = [fixed, &[span.first]].concat();
-        let last = b.repeat("forward", span.layers, &[x], &fixed, |turn| {
-            let Turn { b, number, carried, fixed } = turn;
-            let at = Self::at(number, &fixed);
-            Ok::<_, StepError>(vec![b.call(layer, &self.arguments_at(carried[0], &fixed, at))])
+        captures: &LayerCaptures<'b>,
+    ) -> Result<(Value<'b>, LayerResiduals<Value<'b>>), StepError> {
+        let slices = &self.layer.residuals;
+        let zeros = |slice: &LayerSlice| slice.zeros(b, range.len);
+        let residuals =
+            LayerResiduals { x: zeros(&slices.x), saved: slices.saved.iter().map(zeros).collect() };
+        let captures = (captures.clone(), range.first);
+        let init = ForwardCarry { x, residuals };
+        let last = b.fori_loop("forward", range.len, init, captures, |iteration| {
+            let Iteration { b, index, carry, captures: (captures, first) } = iteration;
+            let inputs = self.step.layer_inputs(carry.x, &captures, first + index);
+            let (x, found) = self.layer.forward_with_residuals(b, &inputs);
+            let saved = slices.saved.iter().zip(carry.residuals.saved).zip(found.saved);
+            let residuals = LayerResiduals {
+                x: slices.x.write(carry.residuals.x, index, found.x),
+                saved: saved.map(|((slice, stack), value)| slice.write(stack, index, value)).collect(),
+            };
+            Ok::<_, StepError>(ForwardCarry { x, residuals })
         })?;
-        Ok(last[0])
+        Ok((last.x, last.residuals))
     }
 
-    /// Runs layers forward; besides the output of the last gives stacks of what each leaves for the backward pass.
-    fn forward_keeping<'b>(
-        &self,
-        b: &'b Builder<'b>,
-        span: Span<'b>,
-        layer: &Layer,
-        x: Value<'b>,
-        fixed: &[Value<'b>],
-    ) -> Result<(Value<'b>, Vec<Value<'b>>), StepError> {
-        let empty = layer.residuals.iter().map(|entry| entry.empty_stack(b, span.layers));
-        let carried: Vec<Value<'b>> = [x].into_iter().chain(empty).collect();
-        let fixed = [fixed, &[span.first]].concat();
-        let mut last = b.repeat("forward", span.layers, &carried, &fixed, |turn| {
-            let Turn { b, number, carried, fixed } = turn;
-            let at = Self::at(number, &fixed);
-            let (y, residuals) = layer.run(b, &self.arguments_at(carried[0], &fixed, at));
-            let stacks = layer.residuals.iter().zip(&carried[1..]).zip(residuals);
-            let stacks = stacks.map(|((entry, &stack), value)| entry.set(stack, number, value));
-            Ok::<_, StepError>([y].into_iter().chain(stacks).collect())
-        })?;
-        let residuals = last.split_off(1);
-        Ok((last[0], residuals))
-    }
-
-    /// Runs layers backward. `carried` are the cotangent of the output of the last, which becomes that of the input of the
-    /// first, and the stacks of the gradients of all layers, which get the entries of these.
+    /// Runs layers backward. `carry.x` is the cotangent of the output of the last layer, and becomes that of the input of the
+    /// first; the gradients of these layers are written into `carry.factors`.
     fn backward<'b>(
         &self,
         b: &'b Builder<'b>,
-        span: Span<'b>,
-        layer: &Layer,
-        carried: &[Value<'b>],
-        fixed: &[Value<'b>],
-        residuals: &[Value<'b>],
-    ) -> Result<Vec<Value<'b>>, StepError> {
-        let gradients: Vec<Entry> = self.gradients().collect();
-        let fixed = [residuals, fixed, &[span.first]].concat();
-        b.repeat("backward", span.layers, carried, &fixed, |turn| {
-            let Turn { b, number: turns, carried, fixed } = turn;
-            let (residuals, fixed) = fixed.split_at(layer.residuals.len());
-            let index = number(b, span.layers - 1) - turns;
-            let at = Self::at(index, fixed);
-            let residuals = layer.residuals.iter().zip(residuals);
-            let residuals: Vec<Value<'_>> =
-                residuals.map(|(entry, &stack)| entry.get(stack, index)).collect();
-            let arguments = self.arguments_at(residuals[0], fixed, at);
-            let found = layer.pull_back(b, &arguments, carried[0], &residuals[1..]);
-            let stacks = gradients.iter().zip(&carried[1..]).zip(&found[1..]);
-            let stacks = stacks.map(|((entry, &stack), &value)| entry.set(stack, at, value));
-            Ok([found[0].tagged(nn::residual())].into_iter().chain(stacks).collect())
+        range: LayerRange<'b>,
+        carry: Cotangents<'b>,
+        captures: &LayerCaptures<'b>,
+        residuals: LayerResiduals<Value<'b>>,
+    ) -> Result<Cotangents<'b>, StepError> {
+        let slices = &self.layer.residuals;
+        let gradients = self.step.gradient_slices();
+        let captures = (residuals, (captures.clone(), range.first));
+        b.fori_loop("backward", range.len, carry, captures, |iteration| {
+            let Iteration { b, index: done, carry, captures: (residuals, (captures, first)) } = iteration;
+            let index = index(b, range.len - 1) - done;
+            let layer = first + index;
+            let x = slices.x.read(residuals.x, index);
+            let saved = slices.saved.iter().zip(residuals.saved);
+            let saved: Vec<Value<'_>> = saved.map(|(slice, stack)| slice.read(stack, index)).collect();
+            let inputs = self.step.layer_inputs(x, &captures, layer);
+            let found = self.layer.vjp(b, &inputs, carry.x, &saved);
+            let factors = carry
+                .factors
+                .into_iter()
+                .map(|(id, stack)| (id, gradients[&id].write(stack, layer, found.factors[&id])));
+            Ok(Cotangents { x: found.x.with_logical_sharding(nn::residual()), factors: factors.collect() })
         })
     }
-
-    fn layers(&self) -> usize {
-        self.scope.config.num_hidden_layers
-    }
-
-    pub(super) fn packed(&self) -> bool {
-        self.spec.workload.packing == Packing::On
-    }
-
-    fn remat(&self) -> Remat {
-        let Scope { batch, .. } = self.scope;
-        let tag = Tag::compute([Dim::Batch]);
-        let shape = ArrayShape::new(DType::S32, [batch]);
-        let parts = self.spec.mesh.map_or(1, |plan| plan.assign_tag(&tag, &shape, "batch").parts());
-        self.spec.method.remat_of(&Workload { batch, ..self.spec.workload }, parts)
-    }
-
-    fn route(&self, remat: Remat) -> Route {
-        let layers = self.layers();
-        let every = self.spec.method.remat_every.map_or(layers, |every| every.get().min(layers)).max(1);
-        // What the last layers leave is used at once, so they need not run forward again. There are two of them at least: the
-        // weights of one would be gathered before all micro-batches, and be kept until the last.
-        let groups = layers.saturating_sub(2) / every;
-        let (inputs, residuals) = match (remat, groups) {
-            (Remat::Full | Remat::Dots | Remat::None, _) => (Memory::Device, Memory::Device),
-            (Remat::Offload, 0) => (Memory::Device, Memory::Host),
-            (Remat::Offload, _) => (Memory::Host, Memory::Device),
-        };
-        Route { groups, layers_of_group: every, at_last: layers - groups * every, inputs, residuals }
-    }
-
-    /// The gradient of each factor at one layer.
-    fn gradients(&self) -> impl Iterator<Item = Entry> {
-        self.catalog.adapters.iter().map(|spec| {
-            let shape = ArrayShape::new(DType::F32, sizes(&spec.dims[1..]));
-            let tag = Some(self.catalog.tag(Role::Gradient(spec.id)).entry());
-            Entry { shape, tag, memory: Memory::Device }
-        })
-    }
-
-    /// The gradient of each factor at all layers, before any is found.
-    pub(super) fn empty_gradients<'b>(&self, b: &'b Builder<'b>) -> Vec<Value<'b>> {
-        self.gradients().map(|entry| entry.empty_stack(b, self.layers())).collect()
-    }
-
-    fn stack<'b>(&self, b: &'b Builder<'b>, arguments: &Arguments<'b>) -> Result<Stack<'b>, StepError> {
-        // Each device looks up all tokens in the part of the table that it holds; what then moves is the rows found,
-        // not the table.
-        let table = self.catalog.tensor(Role::Base(Param::Embed));
-        let found = Tag::along(nn::residual().dims, table.name, Dim::Embed);
-        let x = nn::embed(&self.scope, arguments[&Role::Base(Param::Embed)], arguments[&Role::InputIds])?;
-        let x = x.tagged(found).tagged(nn::residual());
-        let RopeTable { cos, sin } = nn::rope_table(&self.scope, b)?;
-        let segments = arguments.get(&Role::SegmentIds).copied();
-        let stacks = self.stacks().map(|role| arguments[&role]);
-        let fixed = [cos, sin].into_iter().chain(segments).chain(stacks).collect();
-        Ok(Stack { x, fixed })
-    }
-
-    /// The arguments of the layer computation at one turn of a loop that carries [`Stack::fixed`] and then the first layer
-    /// of its span.
-    fn arguments_at<'b>(&self, x: Value<'b>, fixed: &[Value<'b>], layer: Value<'b>) -> Vec<Value<'b>> {
-        let shared = 2 + usize::from(self.packed());
-        let (shared, stacks) = fixed.split_at(shared);
-        self.layer_arguments(x, shared, stacks, layer)
-    }
-
-    /// The layer at `index` of a span whose first layer is the last of `fixed`.
-    fn at<'b>(index: Value<'b>, fixed: &[Value<'b>]) -> Value<'b> {
-        fixed.last().map_or(index, |&first| first + index)
-    }
-}
-
-impl Route {
-    fn group(self, group: Value<'_>) -> Span<'_> {
-        Span { first: group * number(group.builder(), self.layers_of_group), layers: self.layers_of_group }
-    }
-}
-
-fn number<'b>(b: &'b Builder<'b>, number: usize) -> Value<'b> {
-    b.scalar(DType::S32, number as f64)
-}
-
-/// `sum` divided by the count, or by one where nothing counts.
-pub(super) fn mean<'b>(sum: Value<'b>, counted: Value<'b>) -> Value<'b> {
-    let one = sum.builder().scalar(DType::S32, 1.0);
-    sum / counted.max(one).convert(DType::F32)
 }

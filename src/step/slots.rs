@@ -1,65 +1,56 @@
 use std::fmt;
 
 use crate::{
-    base::{ArrayShape, DType, Dim, Memory},
+    base::{ArrayShape, DType, MemorySpace},
     hlo::{Sharding, Verified},
-    model::{AdapterId, Factor, Param},
+    mesh::Dim,
+    model::{AdapterId, Param},
 };
 
-/// What a value is for. An output with the role of an argument takes its place: that argument is donated.
+/// The meaning of an argument or a result. A result with the role of an argument replaces it: that argument is donated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// A frozen parameter, as its `ParamSpec` says, in the compute type.
+    /// A frozen parameter, as its `ParamSpec` describes it, in the compute type.
     Base(Param),
-    /// A trained factor, `f32[layers, rank, features]`.
+    /// An adapter factor, `f32[layers, rank, features]`.
     Adapter(AdapterId),
-    /// The mean of its gradients, of its shape.
+    /// Its first moment in AdamW, of its shape.
     Moment1(AdapterId),
-    /// The mean of its squared gradients, of its shape.
+    /// Its second moment in AdamW, of its shape.
     Moment2(AdapterId),
-    /// Its gradient, summed over micro-batches, of its shape.
+    /// Its gradient, summed over gradient accumulation steps, of its shape.
     Gradient(AdapterId),
-    /// `s32[]`, updates made.
+    /// `s32[]`, the number of updates.
     Updates,
     /// `s32[batch, seq]`, token ids.
     InputIds,
-    /// `s32[batch, seq]`, token ids where they count, else -100.
+    /// `s32[batch, seq]`, token ids of labelled tokens, else -100.
     Labels,
-    /// `s32[batch, seq]`, the sequence of its row that each token belongs to.
+    /// `s32[batch, seq]`, the segment of its row that each token belongs to.
     SegmentIds,
-    /// `s32[batch]`, the position whose logits are asked for.
+    /// `s32[batch]`, the position whose logits are requested.
     Position,
-    /// `f32[]`, what the update is multiplied with.
+    /// `f32[]`.
     LearningRate,
-    /// `s32[]`, the positions that count.
-    Counted,
-    /// `f32[]`, the mean loss over the positions that count; summed over micro-batches where there are several.
+    /// `s32[]`, the number of labelled tokens.
+    NumLabelTokens,
+    /// `f32[]`, the mean loss over the labelled tokens; with gradient accumulation, the sum of each step's share.
     Loss,
-    /// `f32[]`, the norm of the gradients before clipping.
+    /// `f32[]`, the gradient norm before clipping.
     GradNorm,
     /// `f32[batch, seq, vocab]`.
     Logits,
-    /// `f32[batch, vocab]`, at one position of each sequence.
+    /// `f32[batch, vocab]`, at one position of each row.
     NextLogits,
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let adapter = |f: &mut fmt::Formatter<'_>, prefix: &str, id: &AdapterId| {
-            let factor = match id.factor {
-                Factor::A => "lora_A",
-                Factor::B => "lora_B",
-            };
-            write!(f, "{prefix}{}.{factor}", id.linear.name())
+            write!(f, "{prefix}{}.{}", id.linear.name(), id.factor.name())
         };
         match self {
-            Self::Base(Param::Embed) => f.write_str("embed_tokens"),
-            Self::Base(Param::InputNorm) => f.write_str("input_layernorm"),
-            Self::Base(Param::Weight(linear)) => f.write_str(linear.name()),
-            Self::Base(Param::Bias(linear)) => write!(f, "{}.bias", linear.name()),
-            Self::Base(Param::PostAttentionNorm) => f.write_str("post_attention_layernorm"),
-            Self::Base(Param::FinalNorm) => f.write_str("norm"),
-            Self::Base(Param::Head) => f.write_str("lm_head"),
+            Self::Base(param) => param.fmt(f),
             Self::Adapter(id) => adapter(f, "", id),
             Self::Moment1(id) => adapter(f, "m.", id),
             Self::Moment2(id) => adapter(f, "v.", id),
@@ -70,7 +61,7 @@ impl fmt::Display for Role {
             Self::SegmentIds => f.write_str("segment_ids"),
             Self::Position => f.write_str("position"),
             Self::LearningRate => f.write_str("learning_rate"),
-            Self::Counted => f.write_str("counted"),
+            Self::NumLabelTokens => f.write_str("num_label_tokens"),
             Self::Loss => f.write_str("loss"),
             Self::GradNorm => f.write_str("grad_norm"),
             Self::Logits => f.write_str("logits"),
@@ -82,33 +73,32 @@ impl fmt::Display for Role {
 /// An argument or a result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// What it is for.
+    /// Its meaning.
     pub role: Role,
     /// Its named dimensions, outermost first.
     pub dims: Vec<(Dim, usize)>,
     /// Its element type.
     pub dtype: DType,
-    /// How it lies on the devices; whole, where there is but one.
+    /// Its sharding; replicated on a single device.
     pub sharding: Sharding,
-    /// In which memory of the devices; of an argument on the host the module says so too, by `host_parameters`.
-    pub memory: Memory,
+    /// Its memory space; arguments in host memory are listed in the module's `host_parameters` too.
+    pub memory: MemorySpace,
 }
 
 impl Slot {
-    /// The shape of the whole value.
+    /// The unpadded shape, of all shards together.
     pub fn shape(&self) -> ArrayShape {
         ArrayShape::new(self.dtype, self.dims.iter().map(|&(_, size)| size).collect::<Vec<_>>())
     }
 
-    /// The shape that it has as an argument or result: padded up to whole shards, since not every partitioner splits
-    /// those unevenly.
+    /// Its shape as an argument or result: padded to equal shards, since not every partitioner supports uneven ones.
     pub fn padded_shape(&self) -> ArrayShape {
         let shape = self.shape();
         self.sharding.padded_shape(&shape).unwrap_or(shape)
     }
 }
 
-/// A module with the meaning of its arguments and results.
+/// A module with the slots of its arguments and results.
 #[derive(Clone, Debug)]
 pub struct StepProgram {
     /// The program.
@@ -120,7 +110,7 @@ pub struct StepProgram {
 }
 
 impl StepProgram {
-    /// Whether an output takes the place of the argument with this role.
+    /// Whether a result replaces the argument with this role.
     pub fn is_donated(&self, role: Role) -> bool {
         self.outputs.iter().any(|slot| slot.role == role)
     }

@@ -1,46 +1,46 @@
-//! The tensors of a step, as meshes speak of them: the one place that says of each role what its tensor is.
+//! The tensors of a step, with the names that mesh rules use: the one place that knows the tensor of each role.
 
 use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::{
-    base::{DType, Dim, Tag, Use},
-    mesh::{Group, Tensor, in_computation},
+    base::DType,
+    mesh::{Dim, Group, LogicalSharding, RuleSet, Tensor, in_computation},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
         adapter_params, base_params, features,
     },
 };
 
-/// What is trained, and on batches of what size: all that decides the tensors of a step.
+/// Model, adapters and batch: everything that decides the tensors of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// The model.
     pub config: &'a Config,
-    /// Which linears are adapted, and how.
+    /// The adapters.
     pub lora: &'a LoraPlan,
     /// The element type of base weights and activations.
     pub dtype: DType,
-    /// Sequences of a batch.
+    /// Rows of a batch.
     pub batch: usize,
-    /// Positions of a row of the batch.
+    /// Positions of a row.
     pub seq: usize,
-    /// Whether a row holds several sequences.
+    /// Whether a row holds several samples.
     pub packing: Packing,
 }
 
-/// Whether a row of the batch holds one sequence or several.
+/// Whether a row of a batch holds one sample or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
-    /// One, and padding after it.
+    /// One sample, followed by padding.
     #[default]
     Off,
-    /// Several, one after the other: a token sees those of its own sequence only, which [`Role::SegmentIds`] names.
+    /// Several samples, each a segment of the row: a token attends to its own segment only ([`Role::SegmentIds`]).
     On,
 }
 
-/// A workload with the parameters that it has.
+/// A workload with its parameters.
 pub(super) struct Catalog<'a> {
     pub workload: Workload<'a>,
     pub base: Vec<ParamSpec>,
@@ -57,17 +57,28 @@ impl<'a> Catalog<'a> {
         self.adapters.iter().map(|spec| spec.id)
     }
 
-    /// Frozen parameters, trained factors and what the optimizer keeps, in the order of a program's arguments.
+    /// Frozen parameters, adapter factors and optimizer state, in the order of a program's arguments.
     pub fn at_rest(&self) -> impl Iterator<Item = Role> {
         let base = self.base.iter().map(|spec| Role::Base(spec.param));
         base.chain(self.ids().map(Role::Adapter)).chain(self.optimizer())
+    }
+
+    /// What a layer takes a slice of: stacked parameters, then adapter factors.
+    pub fn stacks(&self) -> impl Iterator<Item = Role> {
+        let stacked = self.base.iter().filter(|spec| spec.layers.is_some());
+        stacked.map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Adapter))
+    }
+
+    /// The linears with an adapter, in the order of their factors.
+    pub fn adapted(&self) -> impl Iterator<Item = Linear> {
+        self.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
     }
 
     pub fn optimizer(&self) -> impl Iterator<Item = Role> {
         self.ids().map(Role::Moment1).chain(self.ids().map(Role::Moment2)).chain([Role::Updates])
     }
 
-    /// What a program takes of each row of the batch that it runs the model on.
+    /// The arrays of a batch that the forward pass reads.
     pub fn rows(&self) -> impl Iterator<Item = Role> {
         let segments = (self.workload.packing == Packing::On).then_some(Role::SegmentIds);
         [Role::InputIds].into_iter().chain(segments)
@@ -78,14 +89,17 @@ impl<'a> Catalog<'a> {
         let &Workload { config, batch, seq, dtype, .. } = &self.workload;
         let (rows, vocab) = ((Dim::Batch, batch), (Dim::Vocab, config.vocab_size));
         let per_token = |features: &[(Dim, usize)]| [&[rows, (Dim::Seq, seq)], features].concat();
-        let computed =
-            |group, dims, dtype| Tensor { name: role.to_string(), group, dims, dtype, used: Use::Compute };
+        let computed = |group, dims, dtype| Tensor {
+            name: role.to_string(),
+            group,
+            dims,
+            dtype,
+            rules: RuleSet::Compute,
+        };
         match role {
             Role::Base(param) => {
-                let spec = self.base.iter().find(|spec| spec.param == param);
-                let name = spec.map(|spec| spec.name.clone()).unwrap_or_default();
-                let dims = spec.map(ParamSpec::dims).unwrap_or_default();
-                stored(name.clone(), Group::Base, dims, dtype, name)
+                let spec = self.base_spec(param);
+                stored(spec.name.clone(), Group::Base, spec.dims(), dtype, spec.name.clone())
             }
             Role::Adapter(id) => self.factor("", Group::Adapter, id),
             Role::Moment1(id) => self.factor("m.", Group::Optimizer, id),
@@ -96,38 +110,38 @@ impl<'a> Catalog<'a> {
                 computed(Group::Batch, per_token(&[]), DType::S32)
             }
             Role::Position => computed(Group::Batch, vec![rows], DType::S32),
-            Role::Counted => computed(Group::Batch, vec![], DType::S32),
+            Role::NumLabelTokens => computed(Group::Batch, vec![], DType::S32),
             Role::LearningRate | Role::Loss | Role::GradNorm => computed(Group::Batch, vec![], DType::F32),
             Role::Logits => computed(Group::Activation, per_token(&[vocab]), DType::F32),
             Role::NextLogits => computed(Group::Activation, vec![rows, vocab], DType::F32),
         }
     }
 
-    /// How the value of an argument or result lies.
-    pub fn tag(&self, role: Role) -> Tag {
-        let Tensor { dims, used, .. } = self.tensor(role);
-        Tag { dims: dims.into_iter().map(|(dim, _)| dim).collect(), used }
+    /// The logical sharding of an argument or result.
+    pub fn logical_sharding(&self, role: Role) -> LogicalSharding {
+        let Tensor { dims, rules, .. } = self.tensor(role);
+        LogicalSharding { dims: dims.into_iter().map(|(dim, _)| dim).collect(), rules }
     }
 
     fn factor(&self, prefix: &str, group: Group, id: AdapterId) -> Tensor {
-        let owner = self.base.iter().find(|spec| spec.param == Param::Weight(id.linear));
-        let owner = owner.map(|spec| spec.name.clone()).unwrap_or_default();
-        let factor = match id.factor {
-            Factor::A => "lora_A",
-            Factor::B => "lora_B",
-        };
-        let module = owner.strip_suffix(".weight").unwrap_or(&owner);
-        let spec = self.adapters.iter().find(|spec| spec.id == id);
-        let dims = spec.map(|spec| spec.dims.clone()).unwrap_or_default();
-        stored(format!("{prefix}{module}.{factor}.weight"), group, dims, DType::F32, owner)
+        let owner = &self.base_spec(Param::Weight(id.linear)).name;
+        let module = owner.trim_end_matches(".weight");
+        let spec =
+            self.adapters.iter().find(|spec| spec.id == id).expect("roles are of adapters of the plan");
+        let name = format!("{prefix}{module}{}", id.factor.tensor_suffix());
+        stored(name, group, spec.dims.clone(), DType::F32, owner.clone())
+    }
+
+    fn base_spec(&self, param: Param) -> &ParamSpec {
+        self.base.iter().find(|spec| spec.param == param).expect("roles are of parameters of the model")
     }
 }
 
 fn stored(name: String, group: Group, dims: NamedDims, dtype: DType, param: String) -> Tensor {
-    Tensor { name, group, dims, dtype, used: Use::Store { param } }
+    Tensor { name, group, dims, dtype, rules: RuleSet::AtRest { param } }
 }
 
-/// Every role that an argument or a result of a step's programs can have.
+/// Every role of an argument or a result, in any program of the step.
 pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     let catalog = Catalog::new(workload);
     let plain = [
@@ -136,7 +150,7 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
         Role::SegmentIds,
         Role::Position,
         Role::LearningRate,
-        Role::Counted,
+        Role::NumLabelTokens,
         Role::Loss,
         Role::GradNorm,
         Role::Logits,
@@ -145,8 +159,8 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     catalog.at_rest().chain(catalog.ids().map(Role::Gradient)).chain(plain).collect()
 }
 
-/// Everything that a training step keeps on devices, then the arrays of the batch, the parameters as they are computed
-/// with, and the main activations.
+/// The tensors that are stored between steps, then the arrays of the batch, the parameters as they are computed with, and the
+/// main activations.
 pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
     let catalog = Catalog::new(workload);
     let mut tensors: Vec<Tensor> = catalog
@@ -160,7 +174,7 @@ pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
         group: Group::Activation,
         dims: spec.stored.concat(),
         dtype: workload.dtype,
-        used: Use::Compute,
+        rules: RuleSet::Compute,
     });
     tensors.extend(computed);
     tensors.extend(activations(workload));
@@ -178,6 +192,6 @@ fn activations(workload: Workload<'_>) -> impl Iterator<Item = Tensor> {
         group: Group::Activation,
         dims: [vec![(Dim::Batch, batch), (Dim::Seq, seq)], features].concat(),
         dtype,
-        used: Use::Compute,
+        rules: RuleSet::Compute,
     })
 }

@@ -1,42 +1,44 @@
-//! The update of adapters and optimizer at the end of a step.
+//! The optimizer update at the end of a step.
+
+use indexmap::IndexMap;
 
 use super::{
     Role, StepError,
-    build::{Arguments, Results, Weaver},
+    builder::{StepArgs, StepBuilder, StepResults},
 };
 use crate::{
     base::DType,
-    hlo::{Attrs, Builder, Comparison, Opcode, Value},
+    hlo::{Attrs, Builder, ComparisonDirection, Opcode, Value},
     model::AdapterId,
     optim::{Trained, Update, clip_factor, global_norm},
 };
 
-impl Weaver<'_> {
-    /// The new adapters and optimizer state, and the norm of the gradients. Where nothing counted, or the gradients are
+impl StepBuilder<'_> {
+    /// The new adapters and optimizer state, and the norm of the gradients. Without labelled tokens, or the gradients are
     /// not finite, all stays as it is.
     pub(super) fn update<'b>(
         &self,
         b: &'b Builder<'b>,
-        arguments: &Arguments<'b>,
-        gradients: &[(AdapterId, Value<'b>)],
-        counted: Value<'b>,
-    ) -> Result<(Results<'b>, Value<'b>), StepError> {
-        let values: Vec<Value<'b>> = gradients.iter().map(|&(_, value)| value).collect();
+        args: &StepArgs<'b>,
+        gradients: &IndexMap<AdapterId, Value<'b>>,
+        num_label_tokens: Value<'b>,
+    ) -> Result<(StepResults<'b>, Value<'b>), StepError> {
+        let values: Vec<Value<'b>> = gradients.values().copied().collect();
         let norm = global_norm(&values);
         let finite = b.push(Opcode::IsFinite, &[norm], Attrs::Plain, None);
-        let apply = counted.compare(Comparison::Gt, b.scalar(DType::S32, 0.0)).and(finite);
-        let updates = arguments[&Role::Updates];
+        let apply = num_label_tokens.compare(ComparisonDirection::Gt, b.scalar(DType::S32, 0.0)).and(finite);
+        let updates = args[&Role::Updates];
         let next = updates + 1.0;
         let update = Update {
-            learning_rate: arguments[&Role::LearningRate],
+            learning_rate: args[&Role::LearningRate],
             clip: clip_factor(norm, self.spec.max_grad_norm),
             updates: next,
             apply,
         };
         let tensors: Vec<(Trained<'b>, Value<'b>)> = gradients
             .iter()
-            .map(|&(id, gradient)| {
-                let value = |role: Role| arguments[&role];
+            .map(|(&id, &gradient)| {
+                let value = |role: Role| args[&role];
                 let trained = Trained {
                     value: value(Role::Adapter(id)),
                     moment1: value(Role::Moment1(id)),
@@ -45,9 +47,9 @@ impl Weaver<'_> {
                 (trained, gradient)
             })
             .collect();
-        let updated = self.spec.optimizer.update(self.scope.loom, update, &tensors)?;
+        let updated = self.spec.optimizer.update(self.scope.templates, update, &tensors)?;
         let mut results = vec![(Role::Updates, apply.select(next, updates))];
-        for (&(id, _), Trained { value, moment1, moment2 }) in gradients.iter().zip(updated) {
+        for (&id, Trained { value, moment1, moment2 }) in gradients.keys().zip(updated) {
             results.extend([
                 (Role::Adapter(id), value),
                 (Role::Moment1(id), moment1),

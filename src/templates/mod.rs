@@ -1,12 +1,12 @@
-//! Layer 1: the layer mathematics, as HLO text with holes in `hlo-templates/`.
+//! Layer 1: the layer mathematics, as HLO text with parameters in `hlo-templates/`.
 //!
 //! `NAME.hlo` holds one computation, `NAME.grad.hlo` beside it the gradient that replaces what autodiff would derive.
 //! `NAME@PLATFORM.hlo` and `NAME@PLATFORM.grad.hlo` are for one platform only, where a vendor's kernel stands in, say.
-//! A hole is `$name`; it stands for an element type, a size, several sizes or a number. The files are embedded in the
+//! A parameter is `$name`; it stands for an element type, a size, several sizes or a number. The files are embedded in the
 //! binary; a folder given by the user replaces them by name.
 
-mod fill;
 mod signature;
+mod substitute;
 
 use std::{
     cell::RefCell,
@@ -14,11 +14,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use fill::Hole;
 use signature::Signature;
+pub use substitute::TemplateArg;
 
 use crate::{
-    base::{Findings, nearest, read_text},
+    autodiff::VjpTable,
+    base::{Diagnostics, Setting, nearest, read_text},
     hlo::{Builder, CompId, ModuleBuilder, Value, text},
 };
 
@@ -31,24 +32,24 @@ pub enum TemplateError {
         /// The name asked for.
         name: String,
     },
-    /// The template has a hole that nobody fills.
-    #[error("{file}:{line}: nothing fills the hole: ${hole}")]
-    Hole {
+    /// The template has a parameter without an argument.
+    #[error("{file}:{line}: no argument for template parameter: ${parameter}")]
+    MissingArgument {
         /// The template.
         file: String,
         /// Counted from one.
         line: usize,
         /// Its name.
-        hole: String,
-        /// What could fill holes here.
+        parameter: String,
+        /// Template parameters that have an argument here.
         known: Vec<String>,
     },
-    /// The filled template is not HLO.
+    /// The instantiated template is not HLO.
     #[error(transparent)]
-    Parse(Findings),
+    Parse(Diagnostics),
     /// It does not fit where it is used.
     #[error(transparent)]
-    Fit(#[from] Findings),
+    Fit(#[from] Diagnostics),
     /// Attention is replaced, but not that of rows with several sequences.
     #[error("expected a template `{}` beside `{}`, since rows are packed", KERNELS[1], KERNELS[0])]
     NotPacked,
@@ -76,13 +77,15 @@ impl TemplateError {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are: {}", names().join(", ")),
             }),
-            Self::Hole { hole, known, .. } => Some(match nearest(hole, known.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `${near}`?"),
-                None => format!("there are: ${}", known.join(", $")),
-            }),
+            Self::MissingArgument { parameter, known, .. } => {
+                Some(match nearest(parameter, known.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean `${near}`?"),
+                    None => format!("there are: ${}", known.join(", $")),
+                })
+            }
             Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
             Self::NotPacked => {
-                Some("it takes the segments as its fourth parameter; or leave out --pack".to_owned())
+                Some(format!("it takes the segments as its fourth parameter; or leave out {}", Setting::Pack))
             }
             Self::Fit(_) => Some(FIT.to_owned()),
             Self::Parse(_) | Self::Read { .. } => None,
@@ -91,7 +94,7 @@ impl TemplateError {
 }
 
 /// What to do where a template does not fit.
-pub const FIT: &str = "a template given with --templates must keep its parameters and result";
+pub const FIT: &str = "a replaced template must keep its parameters and result";
 
 macro_rules! embedded {
     ($( $name:literal ),* $(,)?) => {
@@ -124,7 +127,7 @@ embedded![
     "swiglu",
 ];
 
-/// Names without a template of ours: where one is given, it replaces a computation that is woven in Rust.
+/// Names without a template of ours: where one is given, it replaces a computation that is built in Rust.
 ///
 /// They compute all of attention, whatever way was asked for: `(o, log_sum_exp)` from `q [batch, seq, heads, head_dim]` and
 /// `k` and `v [batch, seq, kv_heads, head_dim]`, already turned by their positions, where `log_sum_exp` is
@@ -138,23 +141,23 @@ fn names() -> Vec<&'static str> {
 
 /// Where templates come from: the embedded ones, and those that replace them.
 #[derive(Clone, Debug, Default)]
-pub struct Templates {
-    replaced: BTreeMap<String, Source>,
+pub struct TemplateLibrary {
+    replaced: BTreeMap<String, TemplateSource>,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
+struct TemplateSource {
     file: String,
     text: String,
 }
 
-impl Templates {
+impl TemplateLibrary {
     /// The embedded templates.
     pub fn embedded() -> Self {
         Self::default()
     }
 
-    /// The embedded templates, with those of `dir` in place of the ones of the same name, and those of `dir` for `platform`
+    /// The embedded templates, with those of `dir` in location of the ones of the same name, and those of `dir` for `platform`
     /// before others; `platforms` are all that a file can be for. A template that is replaced is differentiated by the
     /// `.grad` beside it in `dir`, else by autodiff.
     ///
@@ -180,7 +183,7 @@ impl Templates {
                 return Err(TemplateError::ReplacesNothing { path });
             }
             let text = read_text(&path, "HLO text").map_err(unreadable(&path))?;
-            let source = Source { file: path.display().to_string(), text };
+            let source = TemplateSource { file: path.display().to_string(), text };
             let found = if only.is_some() { &mut of_platform } else { &mut replaced };
             if only.is_none() || only == platform {
                 found.insert(format!("{name}{grad}"), source);
@@ -210,44 +213,50 @@ impl Templates {
         beside.then_some(gradient)
     }
 
-    fn find(&self, name: &str) -> Option<Source> {
+    fn find(&self, name: &str) -> Option<TemplateSource> {
         let embedded = || {
             let &(_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
-            Some(Source { file: format!("hlo-templates/{name}.hlo"), text: text.to_owned() })
+            Some(TemplateSource { file: format!("hlo-templates/{name}.hlo"), text: text.to_owned() })
         };
         self.replaced.get(name).cloned().or_else(embedded)
     }
 }
 
-/// Weaves templates into one module, each filling once.
-pub struct Loom<'m> {
-    templates: &'m Templates,
+/// Instantiates templates in one module, once for each set of arguments.
+pub struct Instantiator<'m> {
+    templates: &'m TemplateLibrary,
     module: &'m ModuleBuilder,
-    woven: RefCell<HashMap<(String, String), CompId>>,
+    vjps: &'m VjpTable,
+    instances: RefCell<HashMap<(String, String), CompId>>,
 }
 
-impl<'m> Loom<'m> {
-    /// Starts weaving into `module`.
-    pub fn new(templates: &'m Templates, module: &'m ModuleBuilder) -> Self {
-        Self { templates, module, woven: RefCell::default() }
+impl<'m> Instantiator<'m> {
+    /// Creates an instantiator for `module`, which sets the gradients of templates in `vjps`.
+    pub fn new(templates: &'m TemplateLibrary, module: &'m ModuleBuilder, vjps: &'m VjpTable) -> Self {
+        Self { templates, module, vjps, instances: RefCell::default() }
     }
 
-    /// The module that is woven into.
+    /// The custom VJPs of the module.
+    pub fn vjps(&self) -> &'m VjpTable {
+        self.vjps
+    }
+
+    /// The module that templates are instantiated in.
     pub fn module(&self) -> &'m ModuleBuilder {
         self.module
     }
 
-    /// The computation of template `name` with its holes filled, and its gradient if the template has one.
+    /// The computation of template `name` with its arguments substituted, and its gradient if the template has one.
     ///
     /// # Errors
-    /// If there is no such template, a hole stays open, or the filled text is not HLO.
-    pub fn weave(&self, name: &str, holes: &[(&str, Hole)]) -> Result<CompId, TemplateError> {
-        let primal = self.weave_one(name, holes, || Signature::of_template(name, holes))?;
-        if self.module.gradient(primal).is_none()
+    /// If there is no such template, a parameter stays open, or the resulting text is not HLO.
+    pub fn instantiate(&self, name: &str, args: &[(&str, TemplateArg)]) -> Result<CompId, TemplateError> {
+        let primal = self.instantiate_one(name, args, || Signature::of_template(name, args))?;
+        if self.vjps.custom(primal).is_none()
             && let Some(gradient) = self.templates.gradient(name)
         {
             let signature = || Ok(Some(Signature::of(&self.module.get(primal)).gradient()));
-            self.module.set_gradient(primal, self.weave_one(&gradient, holes, signature)?);
+            self.vjps.set_custom(primal, self.instantiate_one(&gradient, args, signature)?);
         }
         Ok(primal)
     }
@@ -260,31 +269,31 @@ impl<'m> Loom<'m> {
     /// The result of template `name` on `arguments`.
     ///
     /// # Errors
-    /// As [`Loom::weave`].
+    /// As [`Instantiator::instantiate`].
     #[track_caller]
     pub fn call<'b>(
         &self,
         b: &'b Builder<'b>,
         name: &str,
-        holes: &[(&str, Hole)],
+        args: &[(&str, TemplateArg)],
         arguments: &[Value<'b>],
     ) -> Result<Value<'b>, TemplateError> {
-        Ok(b.call(self.weave(name, holes)?, arguments).named(name))
+        Ok(b.call(self.instantiate(name, args)?, arguments).named(name))
     }
 
     /// The template `name`, which must have the signature that is asked for where it replaces one of ours.
-    fn weave_one(
+    fn instantiate_one(
         &self,
         name: &str,
-        holes: &[(&str, Hole)],
+        args: &[(&str, TemplateArg)],
         signature: impl FnOnce() -> Result<Option<Signature>, TemplateError>,
     ) -> Result<CompId, TemplateError> {
         let source =
             self.templates.find(name).ok_or_else(|| TemplateError::Unknown { name: name.to_owned() })?;
-        let filled = fill::fill(&source.text, &source.file, holes)?;
-        let key = (name.to_owned(), filled);
-        if let Some(&woven) = self.woven.borrow().get(&key) {
-            return Ok(woven);
+        let text = substitute::substitute(&source.text, &source.file, args)?;
+        let key = (name.to_owned(), text);
+        if let Some(&instances) = self.instances.borrow().get(&key) {
+            return Ok(instances);
         }
         let located = text::parse_located(&key.1, &source.file).map_err(TemplateError::Parse)?;
         if self.templates.replaced.contains_key(name)
@@ -293,20 +302,20 @@ impl<'m> Loom<'m> {
             signature.check(&located, &source.file)?;
         }
         let entry = self.module.import(&located, &source.file);
-        self.woven.borrow_mut().insert(key, entry);
+        self.instances.borrow_mut().insert(key, entry);
         Ok(entry)
     }
 }
 
-/// The holes of a template: `holes! { t: dtype, batch, seq }`; a bare name is filled from the variable of that name.
-macro_rules! holes {
-    (@value $name:ident) => { $crate::templates::Hole::from($name.clone()) };
-    (@value $name:ident $value:expr) => { $crate::templates::Hole::from($value) };
+/// The args of a template: `template_args! { t: dtype, batch, seq }`; a bare name takes the variable of that name.
+macro_rules! template_args {
+    (@value $name:ident) => { $crate::templates::TemplateArg::from($name.clone()) };
+    (@value $name:ident $value:expr) => { $crate::templates::TemplateArg::from($value) };
     ($( $name:ident $(: $value:expr)? ),* $(,)?) => {
-        &[$( (stringify!($name), $crate::templates::holes!(@value $name $($value)?)), )*]
+        &[$( (stringify!($name), $crate::templates::template_args!(@value $name $($value)?)), )*]
     };
 }
-pub(crate) use holes;
+pub(crate) use template_args;
 
 #[cfg(test)]
 mod tests {
@@ -314,28 +323,35 @@ mod tests {
     use crate::base::DType;
 
     #[test]
-    fn a_filling_is_woven_once_and_brings_its_gradient() {
-        let (templates, module) = (Templates::embedded(), ModuleBuilder::new());
-        let loom = Loom::new(&templates, &module);
+    fn an_instance_is_made_once_and_brings_its_gradient() {
+        let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
+        let vjps = VjpTable::default();
+        let instantiator = Instantiator::new(&templates, &module, &vjps);
         let (t, batch, seq) = (DType::F32, 2, 4);
-        let first = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 8 }).unwrap();
-        let again = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 8 }).unwrap();
-        let other = loom.weave("log_sum_exp", holes! { t, batch, seq, vocab: 9 }).unwrap();
+        let first =
+            instantiator.instantiate("log_sum_exp", template_args! { t, batch, seq, vocab: 8 }).unwrap();
+        let again =
+            instantiator.instantiate("log_sum_exp", template_args! { t, batch, seq, vocab: 8 }).unwrap();
+        let other =
+            instantiator.instantiate("log_sum_exp", template_args! { t, batch, seq, vocab: 9 }).unwrap();
         assert_eq!(first, again);
         assert_ne!(first, other);
-        assert_ne!(module.gradient(first), module.gradient(other));
-        assert!(module.gradient(first).is_some());
+        assert_ne!(vjps.custom(first), vjps.custom(other));
+        assert!(vjps.custom(first).is_some());
     }
 
     #[test]
     fn an_unknown_template_and_an_open_hole_are_explained() {
-        let (templates, module) = (Templates::embedded(), ModuleBuilder::new());
-        let loom = Loom::new(&templates, &module);
-        let error = loom.weave("rms_nrm", holes! {}).unwrap_err();
+        let (templates, module) = (TemplateLibrary::embedded(), ModuleBuilder::new());
+        let vjps = VjpTable::default();
+        let instantiator = Instantiator::new(&templates, &module, &vjps);
+        let error = instantiator.instantiate("rms_nrm", template_args! {}).unwrap_err();
         assert_eq!(error.to_string(), "unknown template: rms_nrm");
         assert_eq!(error.hint().unwrap(), "did you mean `rms_norm`?");
-        let error = loom.weave("swiglu", holes! { t: DType::F32, batch: 2, seqq: 4, mlp: 8 }).unwrap_err();
-        assert_eq!(error.to_string(), "hlo-templates/swiglu.hlo:5: nothing fills the hole: $seq");
+        let error = instantiator
+            .instantiate("swiglu", template_args! { t: DType::F32, batch: 2, seqq: 4, mlp: 8 })
+            .unwrap_err();
+        assert_eq!(error.to_string(), "hlo-templates/swiglu.hlo:5: no argument for template parameter: $seq");
         assert_eq!(error.hint().unwrap(), "did you mean `$seqq`?");
     }
 }

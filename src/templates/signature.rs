@@ -1,11 +1,11 @@
 //! What the step relies on: the parameters and the result that any template has, built-in or replaced.
 
-use super::{Hole, TemplateError, fill::fill};
+use super::{TemplateArg, TemplateError, substitute::substitute};
 use crate::{
-    base::{Finding, Findings, Place, Shape},
+    base::{Diagnostic, Diagnostics, Location, Shape},
     hlo::{
         CompId, Computation, Module,
-        text::{self, Located},
+        text::{self, LocatedModule},
         verify,
     },
 };
@@ -56,11 +56,11 @@ impl Signature {
     /// That of the template of ours with this name; `None` if there is none.
     ///
     /// # Errors
-    /// As filling and reading the template.
-    pub fn of_template(name: &str, holes: &[(&str, Hole)]) -> Result<Option<Self>, TemplateError> {
+    /// As substituting into the template and parsing it.
+    pub fn of_template(name: &str, args: &[(&str, TemplateArg)]) -> Result<Option<Self>, TemplateError> {
         let known = super::EMBEDDED.iter().chain(&KERNELS).find(|(known, _)| *known == name);
         let Some(&(_, source)) = known else { return Ok(None) };
-        let module = text::parse(&fill(source, name, holes)?, name).map_err(TemplateError::Parse)?;
+        let module = text::parse(&substitute(source, name, args)?, name).map_err(TemplateError::Parse)?;
         Ok(Some(Self::of(module.entry())))
     }
 
@@ -76,57 +76,57 @@ impl Signature {
     ///
     /// # Errors
     /// Every difference and every problem, each with its line.
-    pub fn check(&self, located: &Located, file: &str) -> Result<(), Findings> {
-        let Located { module, .. } = located;
-        verify(module.clone()).map_err(|findings| placed(findings, located, file))?;
+    pub fn check(&self, located: &LocatedModule, file: &str) -> Result<(), Diagnostics> {
+        let LocatedModule { module, .. } = located;
+        verify(module.clone()).map_err(|diagnostics| placed(diagnostics, located, file))?;
         let (id, entry) = (module.entry, module.entry());
-        let place = |index: usize| {
+        let location = |index: usize| {
             let line = located.lines(id).get(index).copied();
             let name = entry.instrs.get(index).map(|instr| instr.name.clone());
-            Place { file: file.to_owned(), line, item: name }
+            Location { line, item: name, ..Location::file(file) }
         };
-        let mut findings = Findings::default();
+        let mut diagnostics = Diagnostics::default();
         let found = entry.parameters();
         for (number, wanted) in self.parameters.iter().enumerate() {
             let Some(&parameter) = found.get(number) else {
-                let place = Place { line: located.line_of(id), ..Place::file(file) }.at(&entry.name);
+                let location = Location { line: located.line_of(id), ..Location::file(file) }.at(&entry.name);
                 let message = format!("parameter {number} is missing: expected {wanted}");
-                findings.push(Finding::new(place, message));
+                diagnostics.push(Diagnostic::error(location, message));
                 continue;
             };
             let shape = &entry.instr(parameter).shape;
             if shape != wanted {
                 let message = format!("expected {wanted} as parameter {number}, found {shape}");
-                findings.push(Finding::new(place(parameter.index()), message));
+                diagnostics.push(Diagnostic::error(location(parameter.index()), message));
             }
         }
         for parameter in found.iter().skip(self.parameters.len()) {
             let message = format!("expected {} parameters, found another", self.parameters.len());
-            findings.push(Finding::new(place(parameter.index()), message));
+            diagnostics.push(Diagnostic::error(location(parameter.index()), message));
         }
         if *entry.result() != self.result {
             let message = format!("expected {} as the result, found {}", self.result, entry.result());
-            findings.push(Finding::new(place(entry.root.index()), message));
+            diagnostics.push(Diagnostic::error(location(entry.root.index()), message));
         }
-        findings.into_result(())
+        diagnostics.into_result(())
     }
 }
 
 /// What verification found, at lines of `file` instead of names.
-fn placed(findings: Findings, located: &Located, file: &str) -> Findings {
+fn placed(diagnostics: Diagnostics, located: &LocatedModule, file: &str) -> Diagnostics {
     let Module { computations, .. } = &located.module;
-    let line = |place: &Place| {
-        let index = computations.iter().position(|computation| computation.name == place.file)?;
+    let line = |location: &Location| {
+        let index = computations.iter().position(|computation| computation.name == location.file)?;
         let id = CompId::new(index);
         let instr =
-            computations[index].instrs.iter().position(|instr| Some(&instr.name) == place.item.as_ref());
+            computations[index].instrs.iter().position(|instr| Some(&instr.name) == location.item.as_ref());
         instr.map_or_else(|| located.line_of(id), |instr| located.lines(id).get(instr).copied())
     };
-    let placed = |finding: Finding| {
-        let Place { file: computation, item, .. } = finding.place.clone();
-        let line = Some(line(&finding.place).unwrap_or(1));
-        let place = Place { file: file.to_owned(), line, item: item.or(Some(computation)) };
-        Finding { place, ..finding }
+    let placed = |diagnostic: Diagnostic| {
+        let Location { file: computation, item, .. } = diagnostic.location.clone();
+        let line = Some(line(&diagnostic.location).unwrap_or(1));
+        let location = Location { line, item: item.or(Some(computation)), ..Location::file(file) };
+        Diagnostic { location, ..diagnostic }
     };
-    Findings(findings.0.into_iter().map(placed).collect())
+    Diagnostics(diagnostics.0.into_iter().map(placed).collect())
 }

@@ -1,4 +1,4 @@
-//! Between PEFT's adapters, one pair of matrices a module, and the stacks that a step works on.
+//! Converts PEFT's adapters, one pair of matrices per module, to and from the stacked factors of a step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
 use crate::{
-    base::{ArrayShape, DType, Finding, Findings, Literal, Place},
+    base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, LoraSpec, ParamSpec, PeftFields,
         PeftModules, adapter_params, base_params, layer_params, sizes,
@@ -17,8 +17,8 @@ use crate::{
 /// The stacked factors, by role.
 pub type Factors = BTreeMap<AdapterId, Literal>;
 
-/// Fresh adapters as PEFT starts them: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
-/// the model starts as it was. The numbers depend on nothing but `seed`.
+/// Initial adapters as in PEFT: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
+/// the model starts unchanged. The numbers depend only on `seed`.
 pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut factors = empty_factors(config, plan);
@@ -34,31 +34,31 @@ pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
     factors
 }
 
-/// Stacks PEFT's tensors for a step. `B` is turned so that the rank comes first; ranks below the largest are filled up
+/// Stacks PEFT's tensors for a step. `B` is transposed so that the rank comes first; smaller ranks are padded
 /// with zeros.
 ///
 /// # Errors
-/// Every tensor that is missing, has the wrong sizes, or belongs to no adapted module. `file` is where they come from.
+/// Every tensor that is missing, has the wrong shape, or belongs to no adapted module. `file` is their file.
 pub fn stack_factors(
     tensors: &BTreeMap<String, Literal>,
     config: &Config,
     plan: &LoraPlan,
     file: &str,
-) -> Result<Factors, Findings> {
-    let mut findings = Findings::default();
-    check_tensors(tensors, config, plan, file, &mut findings);
-    findings.grouped(file).into_result(())?;
-    // Ranks are believed only now that there are tensors of such sizes.
+) -> Result<Factors, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
+    check_tensors(tensors, config, plan, file, &mut diagnostics);
+    diagnostics.grouped(file).into_result(())?;
+    // Ranks are trusted only now that tensors of such sizes exist.
     let mut factors = empty_factors(config, plan);
     for (name, id, layer, [rank, features]) in entries(config, plan) {
         let Some(tensor) = tensors.get(&name) else { continue };
         let values = tensor.to_f32s();
         let Some(stack) = factors.get_mut(&id) else { continue };
         let rows = layer_rows(stack, layer, rank, features);
-        for (place, element) in rows.chunks_exact_mut(4).enumerate() {
+        for (location, element) in rows.chunks_exact_mut(4).enumerate() {
             let source = match id.factor {
-                Factor::A => place,
-                Factor::B => place % features * rank + place / features,
+                Factor::A => location,
+                Factor::B => location % features * rank + location / features,
             };
             element.copy_from_slice(&values[source].to_le_bytes());
         }
@@ -71,10 +71,10 @@ fn check_tensors(
     config: &Config,
     plan: &LoraPlan,
     file: &str,
-    findings: &mut Findings,
+    diagnostics: &mut Diagnostics,
 ) {
     let mut find = |name: &str, message: String| {
-        findings.push(Finding::new(Place::file(file).at(name), message));
+        diagnostics.push(Diagnostic::error(Location::file(file).at(name), message));
     };
     let mut known = BTreeSet::new();
     for (name, id, _, [rank, features]) in entries(config, plan) {
@@ -107,8 +107,9 @@ pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTre
             Factor::A => rows,
             Factor::B => {
                 let rows = rows.to_f32s();
-                let turned: Vec<f32> =
-                    (0..rows.len()).map(|place| rows[place % rank * features + place / rank]).collect();
+                let turned: Vec<f32> = (0..rows.len())
+                    .map(|location| rows[location % rank * features + location / rank])
+                    .collect();
                 Literal::f32s([features, rank], &turned)
             }
         };
@@ -117,7 +118,7 @@ pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTre
     entries(config, plan).filter_map(tensor).collect()
 }
 
-/// What an adapter_config.json says of which linears are adapted.
+/// The adapters that an adapter_config.json describes.
 pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
     let modules = |targets: &Targets| match targets {
         Targets::Names(names) => PeftModules::List(names.clone()),
@@ -160,28 +161,32 @@ pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterCon
     }
 }
 
-/// An adapter as a step for one model takes it.
+/// An adapter that was matched with a model.
 #[derive(Debug)]
 pub struct OpenedAdapter {
-    /// What it adapts.
+    /// The adapted linears.
     pub plan: LoraPlan,
     /// Its tensors, stacked.
     pub factors: Factors,
-    /// What its files have beyond what the model has, and is ignored as PEFT ignores it; and names that were changed.
-    pub warnings: Vec<Finding>,
+    /// Warnings about entries that the model lacks, which are ignored as in PEFT, and about renamed tensors.
+    pub warnings: Vec<Diagnostic>,
 }
 
-/// Fits an adapter of `folder` to a model.
+/// Matches an adapter of `folder` with a model.
 ///
 /// # Errors
-/// If its config asks for what the model cannot adapt, or tensors of the adapted modules are missing or have wrong sizes.
-pub fn open_adapter(mut adapter: Adapter, config: &Config, folder: &str) -> Result<OpenedAdapter, Findings> {
-    let placed = |findings: Findings| {
-        let placed = |mut finding: Finding| {
-            finding.place.file = format!("{folder}/adapter_config.json");
-            finding
+/// If its config is unsupported, or tensors of the adapted modules are missing or have wrong shapes.
+pub fn open_adapter(
+    mut adapter: Adapter,
+    config: &Config,
+    folder: &str,
+) -> Result<OpenedAdapter, Diagnostics> {
+    let placed = |diagnostics: Diagnostics| {
+        let placed = |mut diagnostic: Diagnostic| {
+            diagnostic.location.file = format!("{folder}/adapter_config.json");
+            diagnostic
         };
-        Findings(findings.0.into_iter().map(placed).collect())
+        Diagnostics(diagnostics.0.into_iter().map(placed).collect())
     };
     let (plan, unused) = lora_spec(&adapter.config).resolve_saved(config).map_err(placed)?;
     let mut warnings = placed(unused).0;
@@ -203,9 +208,9 @@ type Entry = (String, AdapterId, usize, [usize; 2]);
 fn entries<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Item = Entry> + 'a {
     plan.iter().flat_map(|(layer, linear, adapted)| {
         let (inputs, outputs) = linear.features(config);
-        [(Factor::A, "lora_A", inputs), (Factor::B, "lora_B", outputs)].map(|(factor, name, features)| {
+        [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| {
             (
-                module_tensor(layer, linear, name),
+                module_tensor(layer, linear, factor),
                 AdapterId { linear, factor },
                 layer,
                 [adapted.rank, features],
@@ -214,8 +219,8 @@ fn entries<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Item = E
     })
 }
 
-fn module_tensor(layer: usize, linear: Linear, factor: &str) -> String {
-    format!("base_model.model.{}.{factor}.weight", linear.module_name(layer))
+fn module_tensor(layer: usize, linear: Linear, factor: Factor) -> String {
+    format!("base_model.model.{}{}", linear.module_name(layer), factor.tensor_suffix())
 }
 
 fn empty_factors(config: &Config, plan: &LoraPlan) -> Factors {
@@ -285,13 +290,13 @@ mod tests {
         tensors.remove(&format!("{q}.lora_A.weight"));
         tensors.insert(format!("{q}.lora_B.weight"), Literal::f32s([2, 64], &[0.0; 128]));
         tensors.insert("x.lora_A.weight".into(), Literal::f32s([1], &[0.0]));
-        let findings = stack_factors(&tensors, &config, &plan, "f").unwrap_err();
+        let diagnostics = stack_factors(&tensors, &config, &plan, "f").unwrap_err();
         let expected = format!(
             "f: `{q}.lora_A.weight`: this tensor is missing\n\
              f: `{q}.lora_B.weight`: expected the sizes [64, 2], found [2, 64]\n\
              f: `x.lora_A.weight`: belongs to no adapted module of this model"
         );
-        assert_eq!(findings.to_string(), expected);
+        assert_eq!(diagnostics.to_string(), expected);
     }
 
     #[test]

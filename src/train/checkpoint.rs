@@ -1,5 +1,5 @@
-//! What a run needs to go on after it ended: adapters, moments, how far it came, and the settings that must not change
-//! on the way; one file beside the adapter.
+//! State that a run resumes from: adapters, moments, progress, and the settings that must not change; one file beside the
+//! adapter.
 
 use std::{
     collections::BTreeMap,
@@ -14,40 +14,40 @@ use sha2::{Digest, Sha256};
 use super::{
     Model, TrainError, Trainer,
     adapter::{Factors, adapter_config},
-    run::RunConfig,
+    config::RunConfig,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, hex},
+    base::{ArrayShape, DType, Literal, Setting, hex},
     data::Dataset,
     model::{AdapterId, sizes},
     optim::AdamW,
     step::{Packing, Role},
-    templates::Templates,
+    templates::TemplateLibrary,
     weights::{read_safetensors, write_safetensors},
 };
 
 const FILE: &str = "checkpoint.safetensors";
 const ADAPTER: &str = "adapter_model.safetensors";
 const RECORD: &str = "record";
-/// The file of a run's metrics, which is there from its beginning.
+/// The metrics file, which exists from the start of a run.
 pub const METRICS: &str = "metrics.jsonl";
 
-/// What a checkpoint says besides tensors; stored as JSON in one of them.
+/// The data of a checkpoint besides tensors, stored as JSON in one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Updates whose batches are used up; also those in which nothing counted.
+    /// Updates whose batches were consumed, including those without labels.
     pub steps: usize,
-    /// Samples of these updates, each counted as often as it was seen.
+    /// Samples of these updates, counted as often as they were seen.
     pub samples: u64,
     /// Labelled tokens of these updates.
     pub label_tokens: u64,
-    /// Seconds from the epoch to the beginning of the run: chat templates may write the date.
+    /// Start of the run in seconds since the Unix epoch: chat templates may write the date.
     pub started: u64,
-    /// The settings that decide what the run computes, by name. Steps and learning rates are free to change.
+    /// Settings that determine what the run computes, by name. Steps and learning rates may change.
     pub settings: BTreeMap<String, String>,
 }
 
-/// A checkpoint as it lies on disk.
+/// A checkpoint read from disk.
 #[derive(Debug)]
 pub struct Saved {
     path: PathBuf,
@@ -55,21 +55,21 @@ pub struct Saved {
     record: Record,
 }
 
-/// The settings of a run that a resumption has to share, with digests of the model, replaced templates and the samples. The model is known
-/// by what it computes, not by its path.
+/// The settings that a resumed run must share, with digests of the model, replaced templates and the samples. The model is identified
+/// by its contents, not by its path.
 ///
 /// # Errors
 /// If the tokenizer's files cannot be read.
 pub fn settings(
     config: &RunConfig,
     model: &Model,
-    templates: &Templates,
+    templates: &TemplateLibrary,
     train: &Dataset,
 ) -> Result<BTreeMap<String, String>, TrainError> {
     let mut digest = Sha256::new();
     for sample in train.samples() {
         sample.ids.iter().for_each(|id| digest.update(id.to_le_bytes()));
-        sample.counted.iter().for_each(|&counted| digest.update([u8::from(counted)]));
+        sample.label_mask.iter().for_each(|&is_label| digest.update([u8::from(is_label)]));
         digest.update(u32::MAX.to_le_bytes());
     }
     let fields = |value: serde_json::Result<Value>| match value {
@@ -135,9 +135,9 @@ pub fn read(out: &Path) -> Result<Saved, TrainError> {
     let path = out.join(FILE);
     if !exists(out) {
         return Err(TrainError::Setting {
-            setting: "--resume",
+            setting: Setting::Resume,
             problem: format!("there is no checkpoint: {}", path.display()),
-            hint: Some("start afresh without --resume".into()),
+            hint: Some(format!("start a new run, without {}", Setting::Resume)),
         });
     }
     let mut tensors =
@@ -147,17 +147,17 @@ pub fn read(out: &Path) -> Result<Saved, TrainError> {
     Ok(Saved { path, tensors, record })
 }
 
-/// Whether a folder holds a checkpoint.
+/// Whether a folder contains a checkpoint.
 pub fn exists(out: &Path) -> bool {
     out.join(FILE).is_file()
 }
 
-/// Whether a folder holds anything of a run, be it one that has just begun.
+/// Whether a folder contains files of a run, which may have just started.
 pub fn holds_run(out: &Path) -> bool {
     [ADAPTER, FILE, METRICS].iter().any(|file| out.join(file).exists())
 }
 
-/// Refuses a folder that holds the adapter of an earlier run.
+/// Rejects a folder that contains the adapter of an earlier run.
 ///
 /// # Errors
 /// If it does.
@@ -168,13 +168,13 @@ pub fn refuse_occupied(out: &Path) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// Refuses a folder that cannot be made or written to, so that this shows before anything that takes long.
+/// Rejects a folder that cannot be created or written to, before any long work.
 ///
 /// # Errors
-/// If the folder, or the nearest one above it that is there, takes no file.
+/// If no file can be created in the folder, or in its nearest existing parent.
 pub fn refuse_unwritable(out: &Path) -> Result<(), TrainError> {
     let there = out.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-    // The error of `tempfile` names a file that nobody knows.
+    // The error of `tempfile` names a file unknown to the user.
     let refused = |error: std::io::Error| TrainError::Io {
         action: "write to folder",
         path: out.to_owned(),
@@ -184,7 +184,7 @@ pub fn refuse_unwritable(out: &Path) -> Result<(), TrainError> {
 }
 
 impl Saved {
-    /// Updates whose batches are used up.
+    /// Updates whose batches were consumed.
     pub fn steps(&self) -> usize {
         self.record.steps
     }
@@ -199,14 +199,14 @@ impl Saved {
         self.record.label_tokens
     }
 
-    /// When the run began.
+    /// Start of the run.
     pub fn started(&self) -> SystemTime {
-        // A record that was tampered with may name a time that the system cannot hold.
+        // An edited record may have a time that the system cannot represent.
         let since = Duration::from_secs(self.record.started);
         SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// Checks that it is of a run with these settings, which has updates left to make.
+    /// Checks that it belongs to a run with these settings, which has updates left.
     ///
     /// # Errors
     /// If a setting differs, or all of `steps` are made.
@@ -221,18 +221,18 @@ impl Saved {
         }
         if self.record.steps >= steps {
             return Err(TrainError::Setting {
-                setting: "--steps",
+                setting: Setting::Steps,
                 problem: format!("the checkpoint has made {} of {steps} steps", self.record.steps),
-                hint: Some("give more --steps to train on".into()),
+                hint: Some(format!("raise {} to continue", Setting::Steps)),
             });
         }
         Ok(())
     }
 
-    /// Puts the checkpoint onto the device.
+    /// Copies the checkpoint to the device.
     ///
     /// # Errors
-    /// If it is of other adapters, or the device fails.
+    /// If it belongs to other adapters, or the device fails.
     pub fn restore(&self, trainer: &mut Trainer<'_>) -> Result<(), TrainError> {
         let specs = trainer.adapter_params();
         let expected: Vec<(Role, ArrayShape)> = specs
@@ -264,7 +264,7 @@ impl Saved {
 
 fn wrong(path: &Path, problem: String) -> TrainError {
     TrainError::Setting {
-        setting: "--resume",
+        setting: Setting::Resume,
         problem: format!("{}: {problem}", path.display()),
         hint: Some("give the settings of the run that wrote it".into()),
     }

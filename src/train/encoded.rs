@@ -2,28 +2,28 @@ use std::time::SystemTime;
 
 use super::{
     Model, TrainError, checkpoint,
-    run::{RunSettings, Start},
+    config::{RunSettings, Start},
 };
 use crate::{
-    base::{Finding, Place},
-    data::{Dataset, Rows, Tokenizer},
+    base::{Diagnostic, Location, Setting},
+    data::{Dataset, SampleFile, Tokenizer},
     step::Packing,
 };
 
-/// What a run learns from.
+/// Samples of a run.
 #[derive(Clone, Debug)]
 pub struct RunData {
-    /// Rows to learn from.
-    pub train: Rows,
-    /// Rows to test on.
-    pub held_out: Option<Rows>,
+    /// Samples to train on.
+    pub train: SampleFile,
+    /// Samples to evaluate on.
+    pub held_out: Option<SampleFile>,
 }
 
-/// What a run learns from, as the model reads it, and what it goes on from.
+/// Encoded samples of a run, and the checkpoint that it resumes from.
 #[derive(Debug)]
 pub struct Encoded {
     pub(super) tokenizer: Tokenizer,
-    /// When the run first began, which a chat template may have written into the rows.
+    /// Start of the run, which a chat template may have written into the samples.
     pub(super) started: SystemTime,
     pub(super) train: Dataset,
     pub(super) held_out: Option<Dataset>,
@@ -31,10 +31,10 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes the rows, and packs them where the run does.
+    /// Encodes the samples, and packs them into rows if the run does.
     ///
     /// # Errors
-    /// If they cannot be encoded for this model, or the output folder does not fit the start of the run.
+    /// If they cannot be encoded for this model, or the output folder is occupied or has no checkpoint to resume from.
     pub fn new(settings: &RunSettings, model: &Model, data: &RunData) -> Result<Self, TrainError> {
         check_positions(settings, model)?;
         let saved = match settings.start {
@@ -64,31 +64,31 @@ impl Encoded {
         Ok(Self { tokenizer, started, train, held_out, saved })
     }
 
-    /// Sequences of one pass.
+    /// Rows of one epoch.
     pub fn sequences(&self) -> usize {
-        self.train.sequences().len()
+        self.train.rows().len()
     }
 }
 
-fn nothing_held_out(rows: &Rows, seq: usize) -> Finding {
-    let lines: Vec<String> = rows.rows.iter().take(4).map(|row| row.line.to_string()).collect();
-    let more = if rows.rows.len() > lines.len() { ", ..." } else { "" };
+fn nothing_held_out(held_out: &SampleFile, seq: usize) -> Diagnostic {
+    let lines: Vec<String> = held_out.samples.iter().take(4).map(|sample| sample.line.to_string()).collect();
+    let more = if held_out.samples.len() > lines.len() { ", ..." } else { "" };
     let message = format!(
-        "no held-out row has a token to learn within the first {seq} tokens (lines {}{more}): nothing is held out",
+        "no held-out sample has a label within its first {seq} tokens (lines {}{more}): nothing is held out",
         lines.join(", ")
     );
-    Finding::new(Place::file(&rows.file), message)
+    Diagnostic::warning(Location::file(&held_out.file), message)
         .with_hint("raise the sequence length, or shorten the prompts")
 }
 
-/// Refuses sequences longer than the model was made for: its positions would be extrapolated.
+/// Rejects rows longer than the model's maximum: positions would be extrapolated.
 fn check_positions(settings: &RunSettings, model: &Model) -> Result<(), TrainError> {
     let most = model.config.max_position_embeddings;
     if settings.seq <= most {
         return Ok(());
     }
     Err(TrainError::Setting {
-        setting: "--seq",
+        setting: Setting::Seq,
         problem: format!("expected at most the {most} positions of the model, found: {}", settings.seq),
         hint: Some("raise max_position_embeddings in config.json if the model is meant to go further".into()),
     })

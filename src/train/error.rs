@@ -1,110 +1,82 @@
 use std::path::PathBuf;
 
 use crate::{
-    base::Findings,
+    base::{Diagnostics, Setting},
     data::DataError,
-    mesh::Problems,
-    pjrt::{
-        PjrtError,
-        child::{ChildError, StartError},
-        store::StoreError,
-    },
-    runtime::{DevicesError, RuntimeError, bundle::BundleError},
+    pjrt::PjrtError,
+    runtime::RuntimeError,
     step::StepError,
     weights::WeightsError,
 };
 
-/// What can stop a command.
+/// An error of training, evaluation, parity or generation.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// Several problems of a config, a model or an adapter.
+    /// Problems of a config, a model, an adapter or a mesh.
     #[error(transparent)]
-    Findings(#[from] Findings),
-    /// The data are not right.
+    Diagnostics(#[from] Diagnostics),
+    /// Invalid samples, tokenizer or chat template.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The model's files are not right.
+    /// Invalid model or adapter files.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The model's tokenizer or chat template is not right.
+    /// A model without a usable tokenizer.
     #[error("no usable tokenizer in {}", path.display())]
     Tokenizer {
         /// The model's folder or file.
         path: PathBuf,
-        /// Which part of it, and why.
+        /// The file at fault, and why.
         source: DataError,
     },
-    /// A run cannot go on from its checkpoint.
+    /// A checkpoint that a run cannot resume from.
     #[error("cannot resume from {}", path.display())]
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why.
         source: WeightsError,
     },
-    /// The templates are not right.
+    /// A step that cannot be built.
     #[error(transparent)]
     Step(#[from] StepError),
-    /// A package is missing.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The mesh config is not right.
-    #[error(transparent)]
-    Mesh(#[from] Problems),
-    /// The bundle is not right.
-    #[error(transparent)]
-    Bundle(#[from] BundleError),
-    /// A plugin could not be started.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// Nothing could be compiled.
-    #[error("{target}: {source}")]
-    Compile {
-        /// The target.
-        target: String,
-        /// Why.
-        source: ChildError,
-    },
-    /// The devices cannot be used so.
-    #[error("--target: {0}")]
-    Target(#[from] DevicesError),
-    /// The device failed.
+    /// A failure of the device.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// A file could not be written or read.
+    /// A file that cannot be written or read.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried.
+        /// What was tried: `read`, `write`.
         action: &'static str,
-        /// On which file.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         source: std::io::Error,
     },
-    /// A setting is not possible.
+    /// A setting with an invalid value.
     #[error("{setting}: {problem}")]
     Setting {
-        /// Its name.
-        setting: &'static str,
-        /// What is wrong with it.
+        /// The setting.
+        setting: Setting,
+        /// What was found and what was expected.
         problem: String,
-        /// What would be right.
+        /// A thing to do about it.
         hint: Option<String>,
     },
-    /// The output folder holds an adapter already.
+    /// An output folder that holds an adapter already.
     #[error("the output folder already holds an adapter: {}", .0.display())]
     Occupied(PathBuf),
-    /// Another run writes to the output folder.
+    /// An output folder that another run is writing to.
     #[error("another run is writing to the output folder: {}", .0.display())]
     InUse(PathBuf),
-    /// A result is not a number that anyone could use.
+    /// A result that is NaN or infinite.
     #[error("not a finite number: {what}")]
     NotFinite {
-        /// What it is.
+        /// The value.
         what: String,
     },
-    /// Training has left the finite numbers.
-    #[error("step {step}: the loss is {loss} and the norm of the gradients {grad_norm}")]
+    /// A training run whose loss or gradients are not finite.
+    #[error("step {step}: the loss is {loss} and the gradient norm is {grad_norm}")]
     Diverged {
         /// Counted from one.
         step: usize,
@@ -115,75 +87,37 @@ pub enum TrainError {
     },
 }
 
-/// Whose fault it is, for the exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// The answer is no.
-    Answer,
-    /// What was given is not right.
-    Input,
-    /// A plugin or a device failed.
-    Device,
-}
-
 impl TrainError {
-    /// Whose fault it is.
-    pub fn class(&self) -> Class {
-        match self {
-            // A path that holds no plugin was given by the user; what a plugin then does was not.
-            Self::Runtime(RuntimeError::Pjrt(error)) | Self::Start(StartError::Plugin(error))
-                if error.is_wrong_file() =>
-            {
-                Class::Input
-            }
-            Self::Start(StartError::Platform { .. }) => Class::Input,
-            Self::Runtime(RuntimeError::Weights(_)) => Class::Input,
-            Self::Runtime(_) | Self::Start(_) | Self::Compile { .. } => Class::Device,
-            Self::Diverged { .. } | Self::NotFinite { .. } => Class::Answer,
-            Self::Findings(_)
-            | Self::Mesh(_)
-            | Self::Target(_)
-            | Self::Bundle(_)
-            | Self::Data(_)
-            | Self::Tokenizer { .. }
-            | Self::Checkpoint { .. }
-            | Self::Weights(_)
-            | Self::Step(_)
-            | Self::Store(_)
-            | Self::Io { .. }
-            | Self::Setting { .. }
-            | Self::Occupied(_)
-            | Self::InUse(_) => Class::Input,
-        }
-    }
-
-    /// What the reader can do about it.
+    /// A thing to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Findings(_) | Self::Mesh(_) | Self::Io { .. } => None,
-            Self::Target(error) => error.hint(),
-            Self::Bundle(error) => error.hint(),
-            Self::Start(error) => error.hint(),
-            Self::Compile { source, .. } => source.hint(),
+            Self::Diagnostics(_) | Self::Io { .. } => None,
             Self::Data(error) | Self::Tokenizer { source: error, .. } => error.hint(),
-            Self::Checkpoint { .. } => {
-                Some("start afresh in another folder, with --out and without --resume".into())
-            }
+            Self::Weights(error) => error.hint(),
+            Self::Step(error) => error.hint(),
+            Self::Runtime(error) => error.hint(),
+            Self::Setting { hint, .. } => hint.clone(),
+            Self::Checkpoint { .. } => Some(format!(
+                "start a new run in another folder, with {} and without {}",
+                Setting::Out,
+                Setting::Resume
+            )),
             Self::NotFinite { .. } => {
                 Some("the adapter or the weights are damaged, or the learning rate is too high".into())
             }
-            Self::Weights(error) => error.hint(),
-            Self::Step(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-            Self::Runtime(error) => error.hint(),
-            Self::Setting { hint, .. } => hint.clone(),
-            Self::Occupied(_) => {
-                Some("give another folder with --out, or go on from it with --resume".into())
+            Self::Occupied(_) => Some(format!(
+                "set another folder with {}, or continue the run in it with {}",
+                Setting::Out,
+                Setting::Resume
+            )),
+            Self::InUse(_) => {
+                Some(format!("wait until it has ended, or set another folder with {}", Setting::Out))
             }
-            Self::InUse(_) => Some("wait for its end, or give another folder with --out".into()),
-            Self::Diverged { .. } => {
-                Some("the output folder keeps the state from before; start again with a lower --lr or more --warmup".into())
-            }
+            Self::Diverged { .. } => Some(format!(
+                "the output folder keeps the last finite state; start again with a lower {} or more {}",
+                Setting::Lr,
+                Setting::Warmup
+            )),
         }
     }
 }

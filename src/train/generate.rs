@@ -1,13 +1,16 @@
-//! Greedy decoding: a few tokens, to see what training did. Every token runs over the whole prefix.
+//! Greedy decoding, to see what training changed. Every token runs over the entire prefix.
 
 use super::{TrainError, Trainer};
-use crate::{base::Literal, data::Tokenizer};
+use crate::{
+    base::{Literal, Setting},
+    data::Tokenizer,
+};
 
 /// Continues `prompt` by the likeliest token that the tokenizer knows, up to `max_new_tokens`, the end of the trainer's
-/// sequence, or the first of the tokenizer's stop tokens, which is included.
+/// row, or the first of the tokenizer's stop tokens, which is included.
 ///
 /// # Errors
-/// If the prompt is empty or leaves no room, the logits are not numbers, or the plugin fails.
+/// If the prompt is empty or leaves no room, the logits are not finite, or the plugin fails.
 pub fn greedy(
     trainer: &mut Trainer<'_>,
     prompt: &[u32],
@@ -15,7 +18,7 @@ pub fn greedy(
     tokenizer: &Tokenizer,
 ) -> Result<Vec<u32>, TrainError> {
     let seq = trainer.spec().workload.seq;
-    check_room(prompt.len(), seq, "the prompt")?;
+    check_room(prompt.len(), seq, Setting::Prompt)?;
     let mut ids = prompt.to_vec();
     for _ in 0..max_new_tokens.min(seq - prompt.len()) {
         let mut row: Vec<i32> = ids.iter().map(|&id| id.cast_signed()).collect();
@@ -33,11 +36,11 @@ pub fn greedy(
     Ok(ids.split_off(prompt.len()))
 }
 
-/// Checks that there is a prompt, and room for a token after it among `seq` tokens. `source` is where it comes from.
+/// Checks that there is a prompt, and room for a token after it among `seq` tokens. `source` is the setting it comes from.
 ///
 /// # Errors
 /// If not.
-pub fn check_room(prompt: usize, seq: usize, source: &'static str) -> Result<(), TrainError> {
+pub fn check_room(prompt: usize, seq: usize, source: Setting) -> Result<(), TrainError> {
     let wrong =
         |setting, problem, hint: &str| TrainError::Setting { setting, problem, hint: Some(hint.into()) };
     if prompt == 0 {
@@ -46,7 +49,7 @@ pub fn check_room(prompt: usize, seq: usize, source: &'static str) -> Result<(),
     }
     if prompt >= seq {
         let problem = format!("expected room for more than the {prompt} tokens of the prompt, found: {seq}");
-        return Err(wrong("--seq", problem, "raise it, or shorten the prompt"));
+        return Err(wrong(Setting::Seq, problem, "raise it, or shorten the prompt"));
     }
     Ok(())
 }

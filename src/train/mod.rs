@@ -1,11 +1,14 @@
-//! Layer 6: what a user does with a step. [`run`] trains, [`parity`] compares with golden values, [`generate`] writes
-//! a few tokens. Nothing here prints: what happens is told to an [`Observer`].
+//! Layer 6: uses of a step. [`run()`](run::run) trains, [`parity`] compares with reference values, [`generate`] writes tokens.
+//! Nothing here prints: events go to an [`Observer`].
 
 mod adapter;
 pub mod checkpoint;
+mod config;
 mod encoded;
 mod error;
+mod events;
 pub mod generate;
+mod metrics;
 mod model;
 pub mod parity;
 pub mod run;
@@ -14,8 +17,9 @@ mod trainer;
 pub use adapter::{
     OpenedAdapter, adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors,
 };
+pub use config::{RunConfig, RunSettings, Start};
 pub use encoded::{Encoded, RunData};
-pub use error::{Class, TrainError};
-pub use model::{Model, model_config, quickstart_model};
-pub use run::{Event, Observer};
+pub use error::TrainError;
+pub use events::{Event, Observer, StepRecord, Summary, When};
+pub use model::{Model, model_config};
 pub use trainer::{StepMetrics, Trainer};

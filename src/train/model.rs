@@ -1,10 +1,9 @@
 use std::{path::Path, time::SystemTime};
 
 use crate::{
-    base::Finding,
+    base::Diagnostic,
     data::{Tokenizer, TokenizerFiles},
     model::Config,
-    pjrt::store::{Network, Package, Progress, Store, package},
     runtime::{check_weights, fit_config},
     train::TrainError,
     weights::{Checkpoint, ModelFiles},
@@ -15,19 +14,19 @@ use crate::{
 pub struct Model {
     /// Its files.
     pub files: ModelFiles,
-    /// What it is.
+    /// Its config.
     pub config: Config,
     /// Its tensors.
     pub checkpoint: Checkpoint,
-    /// What its files leave open or contradict, and how that was resolved.
-    pub warnings: Vec<Finding>,
+    /// Warnings about omissions and contradictions in its files, and how they were resolved.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Model {
     /// Opens a Hugging Face folder or a GGUF file.
     ///
     /// # Errors
-    /// If anything about it is not right.
+    /// If a file is missing, malformed, or inconsistent with the config.
     pub fn open(path: &Path) -> Result<Self, TrainError> {
         let files = ModelFiles::open(path)?;
         let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
@@ -74,7 +73,7 @@ impl Model {
 ///
 /// # Errors
 /// If it has none, or it is malformed.
-pub fn model_config(path: &Path) -> Result<(Config, Vec<Finding>), TrainError> {
+pub fn model_config(path: &Path) -> Result<(Config, Vec<Diagnostic>), TrainError> {
     let files = ModelFiles::open(path)?;
     let file = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     let file = file.display().to_string();
@@ -87,23 +86,4 @@ pub fn model_config(path: &Path) -> Result<(Config, Vec<Finding>), TrainError> {
         warnings.extend_from_slice(checkpoint.warnings());
     }
     Ok((config, warnings))
-}
-
-/// The model of the quick start, installed where it is missing.
-///
-/// # Errors
-/// If it is not there and cannot be fetched.
-pub fn quickstart_model(
-    store: &Store,
-    network: Network,
-    progress: &mut dyn Progress,
-) -> Result<Model, TrainError> {
-    const QUICKSTART: &str = "smollm2";
-    let missing = || TrainError::Setting {
-        setting: "model",
-        problem: format!("the store knows no package: {QUICKSTART}"),
-        hint: None,
-    };
-    let package: &Package = package(QUICKSTART).ok_or_else(missing)?;
-    Model::open(&store.ensure(package, network, progress)?)
 }

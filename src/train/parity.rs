@@ -1,5 +1,5 @@
-//! Our step against golden values: logits, loss, gradients, training, accumulation. `tests/golden/generate.py` says what
-//! each tensor of a case is, and makes cases of the user's own models.
+//! Compares a step with reference values: logits, loss, gradients, training, gradient accumulation.
+//! `tests/golden/generate.py` documents the tensors of a case, and makes cases of other models.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,36 +14,36 @@ use super::{
     adapter::{Factors, OpenedAdapter, open_adapter, peft_tensors},
 };
 use crate::{
-    base::{DType, Literal, read_text},
+    base::{DType, Literal, Setting, read_text},
     data::Batch,
     optim::AdamW,
-    runtime::{Devices, Engine},
-    step::{Method, Packing, StepSpec, Workload},
-    templates::Templates,
+    runtime::{DeviceMesh, Engine},
+    step::{Packing, StepOptions, StepSpec, Workload},
+    templates::TemplateLibrary,
     weights::{read_adapter, read_safetensors},
 };
 
-/// Where a case lies.
+/// The files of a case.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
+pub struct CaseFiles<'a> {
     /// The folder of the adapter, as PEFT writes it.
     pub adapter: &'a Path,
-    /// The golden values; `expected.json` beside them says the optimizer's settings.
+    /// The reference values; the `.json` beside them has the optimizer's settings.
     pub expected: &'a Path,
 }
 
-/// One golden value and how far ours is from it.
+/// One reference value, and how far ours is from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The golden tensor.
+pub struct ParityRow {
+    /// The reference tensor.
     pub name: String,
     /// Relative L2 norm of the difference (for `logits.max_abs`, its largest magnitude).
     pub error: f64,
-    /// What is allowed.
+    /// Largest error that passes.
     pub limit: f64,
 }
 
-impl Row {
+impl ParityRow {
     /// Whether the error is within the limit; NaN is not.
     pub fn passed(&self) -> bool {
         self.error <= self.limit
@@ -68,100 +68,149 @@ struct Info {
     optimizer: Hyper,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug)]
-pub struct Comparison {
-    /// Every golden value.
-    pub rows: Vec<Row>,
-    /// What of the adapter was ignored or changed, and what plugins warned of while they compiled, each once.
+pub struct ParityReport {
+    /// Every reference value.
+    pub rows: Vec<ParityRow>,
+    /// Warnings about the adapter and of the compiler, each once.
     pub warnings: BTreeSet<String>,
 }
 
-/// Runs a case, computed as `method` says, and compares everything it has golden values for.
-///
-/// # Errors
-/// If the case is not complete, or the device fails.
-pub fn compare(
-    model: &Model,
-    case: Case<'_>,
-    engine: impl Fn() -> Result<Engine, TrainError>,
-    devices: &Devices,
-    dtype: DType,
-    method: impl Fn(Workload<'_>) -> Result<Method, TrainError>,
-    templates: &Templates,
-) -> Result<Comparison, TrainError> {
-    let adapter = read_adapter(case.adapter)?;
-    let folder = case.adapter.display().to_string();
-    let OpenedAdapter { plan, factors, warnings: ignored } = open_adapter(adapter, &model.config, &folder)?;
-    let golden = Golden { tensors: read_safetensors(case.expected)?, file: case.expected };
-    let hyper = golden.hyper()?;
-    let golden_batch = golden.batch(model.config.vocab_size)?;
-    let parts = devices.batch_parts();
-    let batch = golden_batch.filled_to_multiple(parts);
-    let sizes = &batch.input_ids.shape().dims;
-    let (config, (rows, seq)) = (&model.config, (sizes[0], sizes[1]));
-    let workload = Workload { config, lora: &plan, dtype, batch: rows, seq, packing: Packing::Off };
-    let mesh = devices.plan(workload)?;
-    let spec = StepSpec {
-        workload,
-        method: method(workload)?,
-        optimizer: AdamW {
-            beta1: hyper.betas.0,
-            beta2: hyper.betas.1,
-            eps: hyper.eps,
-            weight_decay: hyper.weight_decay,
-        },
-        max_grad_norm: hyper.clip,
-        templates,
-        mesh: mesh.as_ref(),
-    };
-    let peft = |factors: &Factors| peft_tensors(factors, &model.config, &plan);
-    let mut rows = Rows { golden: &golden, rows: Vec::new() };
-
-    let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
-    trainer.start(&factors)?;
-    let logits = first_rows(&trainer.logits(&batch.input_ids)?, golden_batch.input_ids.shape().dims[0]);
-    rows.max_abs("logits", &logits, LOGITS)?;
-    rows.push("logits", &logits, LOGITS)?;
-    let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch))?;
-    rows.push("loss", &scalar(loss), LOSS)?;
-    rows.push_all("grad.", &peft(&gradients), GRADIENT)?;
-
-    let rates = golden.get("train.lrs")?.to_f64s();
-    let metrics = rates.iter().map(|&rate| trainer.step(&batch, rate));
-    let metrics: Vec<_> = metrics.collect::<Result<_, _>>()?;
-    let losses: Vec<f32> = metrics.iter().map(|step| step.loss).collect();
-    let norms: Vec<f32> = metrics.iter().map(|step| step.grad_norm).collect();
-    rows.push("train.losses", &Literal::f32s([losses.len()], &losses), TRAINING)?;
-    rows.push("train.grad_norms", &Literal::f32s([norms.len()], &norms), TRAINING)?;
-    rows.push_all("train.", &peft(&trainer.factors()?), TRAINING)?;
-
-    // One model on the device at a time.
-    let mut warnings = trainer.take_warnings();
-    drop(trainer);
-    // Its micro-batches are those of several calls.
-    let method = Method { micro_batches: NonZeroUsize::MIN, ..spec.method };
-    let spec = StepSpec { workload: Workload { batch: parts, ..workload }, method, ..spec };
-    let mut trainer = Trainer::new(engine()?, spec, &model.checkpoint, |_| ())?;
-    trainer.start(&factors)?;
-    let micro = golden_batch.rows().into_iter().map(|row| row.filled_to_multiple(parts));
-    let micro: Vec<Batch> = micro.collect();
-    let (loss, gradients) = trainer.gradients(&micro)?;
-    rows.push("accum.loss", &scalar(loss), LOSS)?;
-    rows.push_all("accum.grad.", &peft(&gradients), GRADIENT)?;
-    trainer.start(&factors)?;
-    let losses = rates.iter().map(|&rate| Ok(trainer.step_accumulated(&micro, rate)?.loss));
-    let losses: Vec<f32> = losses.collect::<Result<_, TrainError>>()?;
-    rows.rows.push(Row {
-        name: "accum.train.losses".into(),
-        ..row("train.losses", &golden.get("train.losses")?.to_f64s(), &losses, TRAINING)
-    });
-    warnings.append(&mut trainer.take_warnings());
-    warnings.extend(ignored.iter().map(ToString::to_string));
-    Ok(Comparison { rows: rows.rows, warnings })
+/// The devices that a case runs on, and how its steps are built.
+#[derive(Clone, Copy)]
+pub struct ParitySetup<'a> {
+    /// The devices, with the mesh config for them.
+    pub devices: &'a DeviceMesh,
+    /// Element type of weights and activations.
+    pub dtype: DType,
+    /// Time and memory trade-offs.
+    pub options: StepOptions,
+    /// The layer mathematics.
+    pub templates: &'a TemplateLibrary,
 }
 
-/// Reads the settings beside golden values and drops what they say.
+/// A case that was read, with its adapter opened for a model.
+pub struct Case<'a> {
+    model: &'a Model,
+    golden: Golden<'a>,
+    hyper: Hyper,
+    batch: Batch,
+    adapter: OpenedAdapter,
+}
+
+impl<'a> Case<'a> {
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// If a file cannot be read, the adapter does not fit the model, or the batch is missing or invalid.
+    pub fn open(model: &'a Model, files: CaseFiles<'a>) -> Result<Self, TrainError> {
+        let adapter = read_adapter(files.adapter)?;
+        let adapter = open_adapter(adapter, &model.config, &files.adapter.display().to_string())?;
+        let golden = Golden { tensors: read_safetensors(files.expected)?, file: files.expected };
+        let (hyper, batch) = (golden.hyper()?, golden.batch(model.config.vocab_size)?);
+        Ok(Self { model, golden, hyper, batch, adapter })
+    }
+
+    /// The batch, padded with rows without labels to a multiple of `batch_shards`: rows and tokens of each.
+    pub fn batch_size(&self, batch_shards: usize) -> [usize; 2] {
+        let batch = self.batch.pad_to_multiple(batch_shards);
+        let dims = &batch.input_ids.shape().dims;
+        [dims[0], dims[1]]
+    }
+
+    /// Runs the case and compares every reference value. `engine` starts the devices, once for each step that is built.
+    ///
+    /// # Errors
+    /// If a reference value is missing, the mesh has problems, or the device fails.
+    pub fn compare(
+        &self,
+        setup: ParitySetup<'_>,
+        engine: impl Fn() -> Result<Engine, TrainError>,
+    ) -> Result<ParityReport, TrainError> {
+        let batch_shards = setup.devices.batch_shards();
+        let [rows, seq] = self.batch_size(batch_shards);
+        let (config, lora) = (&self.model.config, &self.adapter.plan);
+        let ParitySetup { devices, dtype, options, templates } = setup;
+        let workload = Workload { config, lora, dtype, batch: rows, seq, packing: Packing::Off };
+        let mesh = devices.plan(workload)?;
+        let Hyper { betas: (beta1, beta2), eps, weight_decay, clip } = self.hyper;
+        let optimizer = AdamW { beta1, beta2, eps, weight_decay };
+        let mesh = mesh.as_ref();
+        let spec = StepSpec { workload, options, optimizer, max_grad_norm: clip, templates, mesh };
+        let mut rows = ParityRows { golden: &self.golden, rows: Vec::new() };
+        let mut warnings = self.compare_batch(spec, engine()?, &mut rows)?;
+        // The micro-batches of accumulation are the rows of the batch.
+        let options = StepOptions { micro_batches: NonZeroUsize::MIN, ..options };
+        let spec = StepSpec { workload: Workload { batch: batch_shards, ..workload }, options, ..spec };
+        warnings.append(&mut self.compare_accumulation(spec, engine()?, &mut rows)?);
+        warnings.extend(self.adapter.warnings.iter().map(ToString::to_string));
+        Ok(ParityReport { rows: rows.rows, warnings })
+    }
+
+    /// Logits, loss, gradients and training on the whole batch.
+    fn compare_batch(
+        &self,
+        spec: StepSpec<'_>,
+        engine: Engine,
+        rows: &mut ParityRows<'_>,
+    ) -> Result<BTreeSet<String>, TrainError> {
+        let batch = self.batch.pad_to_multiple(spec.workload.batch);
+        let mut trainer = self.trainer(spec, engine)?;
+        let logits = first_rows(&trainer.logits(&batch.input_ids)?, self.batch.input_ids.shape().dims[0]);
+        rows.max_abs("logits", &logits, LOGITS)?;
+        rows.push("logits", &logits, LOGITS)?;
+        let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch))?;
+        rows.push("loss", &scalar(loss), LOSS)?;
+        rows.push_all("grad.", &self.peft(&gradients), GRADIENT)?;
+
+        let rates = self.golden.get("train.lrs")?.to_f64s();
+        let metrics = rates.iter().map(|&rate| trainer.step(&batch, rate));
+        let metrics: Vec<_> = metrics.collect::<Result<_, _>>()?;
+        let losses: Vec<f32> = metrics.iter().map(|step| step.loss).collect();
+        let norms: Vec<f32> = metrics.iter().map(|step| step.grad_norm).collect();
+        rows.push("train.losses", &Literal::f32s([losses.len()], &losses), TRAINING)?;
+        rows.push("train.grad_norms", &Literal::f32s([norms.len()], &norms), TRAINING)?;
+        rows.push_all("train.", &self.peft(&trainer.factors()?), TRAINING)?;
+        Ok(trainer.take_warnings())
+    }
+
+    /// Gradients and training with one row of the batch at a time.
+    fn compare_accumulation(
+        &self,
+        spec: StepSpec<'_>,
+        engine: Engine,
+        rows: &mut ParityRows<'_>,
+    ) -> Result<BTreeSet<String>, TrainError> {
+        let batches = self.batch.rows().into_iter();
+        let batches: Vec<Batch> = batches.map(|row| row.pad_to_multiple(spec.workload.batch)).collect();
+        let mut trainer = self.trainer(spec, engine)?;
+        let (loss, gradients) = trainer.gradients(&batches)?;
+        rows.push("accum.loss", &scalar(loss), LOSS)?;
+        rows.push_all("accum.grad.", &self.peft(&gradients), GRADIENT)?;
+        trainer.start(&self.adapter.factors)?;
+        let rates = self.golden.get("train.lrs")?.to_f64s();
+        let losses = rates.iter().map(|&rate| Ok(trainer.step_accumulated(&batches, rate)?.loss));
+        let losses: Vec<f32> = losses.collect::<Result<_, TrainError>>()?;
+        rows.rows.push(ParityRow {
+            name: "accum.train.losses".into(),
+            ..row("train.losses", &self.golden.get("train.losses")?.to_f64s(), &losses, TRAINING)
+        });
+        Ok(trainer.take_warnings())
+    }
+
+    fn trainer<'s>(&self, spec: StepSpec<'s>, engine: Engine) -> Result<Trainer<'s>, TrainError> {
+        let mut trainer = Trainer::new(engine, spec, &self.model.checkpoint, |_| ())?;
+        trainer.start(&self.adapter.factors)?;
+        Ok(trainer)
+    }
+
+    fn peft(&self, factors: &Factors) -> BTreeMap<String, Literal> {
+        peft_tensors(factors, &self.model.config, &self.adapter.plan)
+    }
+}
+
+/// Reads the settings beside reference values and drops them.
 ///
 /// # Errors
 /// If they cannot be read, or one is missing.
@@ -186,7 +235,7 @@ impl Golden<'_> {
             .map_err(|error| self.wrong(format!("the settings beside it, {}: {error}", path.display())))?;
         let info: Result<Info, _> = serde_json::from_str(&text);
         info.map(|info| info.optimizer).map_err(|error| TrainError::Setting {
-            setting: "--expected",
+            setting: Setting::Expected,
             problem: format!("{}: {error}", path.display()),
             hint: None,
         })
@@ -216,7 +265,7 @@ impl Golden<'_> {
     fn wrong(&self, problem: String) -> TrainError {
         let problem = format!("{}: {problem}", self.file.display());
         TrainError::Setting {
-            setting: "--expected",
+            setting: Setting::Expected,
             problem,
             hint: Some("tests/golden/generate.py makes a complete case".into()),
         }
@@ -227,7 +276,7 @@ fn narrow(ids: &Literal) -> Literal {
     Literal::from_f64s(ids.shape().with_dtype(DType::S32), ids.to_f64s())
 }
 
-/// The first `rows` entries along the first dimension.
+/// The first `rows` rows.
 fn first_rows(literal: &Literal, rows: usize) -> Literal {
     let mut shape = literal.shape().clone();
     shape.dims[0] = rows;
@@ -239,12 +288,12 @@ fn scalar(value: f32) -> Literal {
     Literal::f32s([], &[value])
 }
 
-struct Rows<'a> {
+struct ParityRows<'a> {
     golden: &'a Golden<'a>,
-    rows: Vec<Row>,
+    rows: Vec<ParityRow>,
 }
 
-impl Rows<'_> {
+impl ParityRows<'_> {
     fn push(&mut self, name: &str, ours: &Literal, limit: f64) -> Result<(), TrainError> {
         let golden = self.same_shape(name, ours)?.to_f64s();
         self.rows.push(row(name, &golden, &ours.to_f32s(), limit));
@@ -256,11 +305,11 @@ impl Rows<'_> {
         let differences = golden.iter().zip(ours.to_f64s()).map(|(golden, ours)| (golden - ours).abs());
         // `max` would drop a NaN.
         let error = differences.fold(0.0, |most: f64, next| if next <= most { most } else { next });
-        self.rows.push(Row { name: format!("{name}.max_abs"), error, limit });
+        self.rows.push(ParityRow { name: format!("{name}.max_abs"), error, limit });
         Ok(())
     }
 
-    /// Every tensor of ours against the golden one, and every golden one against ours.
+    /// Compares every tensor of ours with the reference, which must have no other.
     fn push_all(
         &mut self,
         prefix: &str,
@@ -286,12 +335,12 @@ impl Rows<'_> {
     }
 }
 
-fn row(name: &str, golden: &[f64], ours: &[f32], limit: f64) -> Row {
+fn row(name: &str, golden: &[f64], ours: &[f32], limit: f64) -> ParityRow {
     let square = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let difference = square(&mut golden.iter().zip(ours).map(|(golden, &ours)| golden - f64::from(ours)));
     let size = square(&mut golden.iter().copied());
     let error = if size == 0.0 { difference.sqrt() } else { (difference / size).sqrt() };
-    Row { name: name.to_owned(), error, limit }
+    ParityRow { name: name.to_owned(), error, limit }
 }
 
 #[cfg(test)]

@@ -1,314 +1,152 @@
-//! A training run: held-out loss and an answer before and after, updates in between, metrics and checkpoints on disk.
+//! A training run: evaluation before and after, updates in between, metrics and checkpoints on disk.
 
-use std::{
-    fs::{File, TryLockError},
-    io::{BufRead, BufReader, BufWriter, Write},
-    path::{Path, PathBuf},
-    time::{Instant, SystemTime},
-};
-
-use serde::{Deserialize, Serialize};
+use std::time::{Instant, SystemTime};
 
 use super::{
-    Encoded, Model, StepMetrics, TrainError, Trainer,
+    Encoded, Event, Model, Observer, StepMetrics, StepRecord, Summary, TrainError, Trainer, When,
     adapter::{Factors, adapter_config, initial_factors, peft_tensors},
     checkpoint::{self, Record},
+    config::RunConfig,
     generate,
+    metrics::Metrics,
 };
 use crate::{
-    base::{DType, output},
+    base::{Setting, output},
     data::{
-        Batches, Dataset, DatasetReport, Ending, Message, Role as Speaker, SpecialTokens, TemplateInputs,
-        Tokenizer, UpdateSize, held_out_batches,
+        Batches, Dataset, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer,
+        held_out_batches,
     },
     mesh::Plan,
-    model::{Config, LoraPlan, LoraSpec},
-    optim::{AdamW, Schedule},
-    runtime::{Compiled, Engine},
-    step::{Method, Packing, Program, StepSpec, Workload},
-    templates::Templates,
+    model::LoraPlan,
+    runtime::{CompiledStep, Engine},
+    step::{StepKind, StepSpec},
+    templates::TemplateLibrary,
     weights::{Adapter, write_adapter},
 };
-
-/// What a run is asked to be, before model and data are known.
-#[derive(Clone, Debug)]
-pub struct RunSettings {
-    /// Sequences of a micro-batch, and micro-batches of an update.
-    pub size: UpdateSize,
-    /// Positions of a sequence.
-    pub seq: usize,
-    /// Whether a sequence of a batch holds one row of the data or several.
-    pub packing: Packing,
-    /// What is adapted.
-    pub lora: LoraSpec,
-    /// How a step is computed.
-    pub method: Method,
-    /// The optimizer.
-    pub optimizer: AdamW,
-    /// The largest norm of the gradients.
-    pub max_grad_norm: f64,
-    /// Decides the order of the data and the start of the adapters.
-    pub seed: u64,
-    /// Updates between two checkpoints; zero for none but the last.
-    pub save_every: usize,
-    /// Where the adapter, metrics and checkpoints go.
-    pub out: PathBuf,
-    /// Whether to go on from what `out` holds.
-    pub start: Start,
-    /// When the run begins; a resumed one takes the time at which it first began.
-    pub now: SystemTime,
-    /// A question whose answer is shown before and after.
-    pub question: Option<String>,
-}
-
-impl RunSettings {
-    /// What a run trains of a model with these adapters, computed in `dtype`.
-    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan, dtype: DType) -> Workload<'a> {
-        let &Self { size, seq, packing, .. } = self;
-        Workload { config, lora, dtype, batch: size.batch.get(), seq, packing }
-    }
-}
-
-/// Everything a run is determined by, besides model and data.
-#[derive(Clone, Debug)]
-pub struct RunConfig {
-    /// What was asked for.
-    pub settings: RunSettings,
-    /// The element type of weights and activations.
-    pub dtype: DType,
-    /// The updates, and the learning rate of every one.
-    pub schedule: Schedule,
-    /// What the adapter's config names as its base.
-    pub base_model: Option<String>,
-}
-
-impl RunConfig {
-    /// Updates.
-    pub fn steps(&self) -> usize {
-        self.schedule.total_steps
-    }
-}
-
-/// How a run begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// From fresh adapters, in a folder that holds none.
-    Fresh,
-    /// From the last checkpoint.
-    Resume,
-}
-
-/// What happens in a run, in order.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// The data are read.
-    Data {
-        /// Those to learn from.
-        train: &'a DatasetReport,
-        /// Those held out.
-        held_out: Option<&'a DatasetReport>,
-    },
-    /// Something is under way that takes a while.
-    Phase(&'a str),
-    /// Weights went to the device.
-    Loaded {
-        /// Bytes of the last tensor.
-        bytes: usize,
-    },
-    /// Everything that stays on the devices is there.
-    Placed {
-        /// Bytes that each device holds, as the plugin counts them.
-        device_bytes: &'a [u64],
-    },
-    /// A plugin warned of something while it compiled.
-    Warning(&'a str),
-    /// The run goes on from a checkpoint.
-    Resumed {
-        /// Updates made before.
-        steps: usize,
-    },
-    /// The loss on the held-out rows.
-    HeldOut {
-        /// Before or after training.
-        when: When,
-        /// Mean over counted tokens.
-        loss: f64,
-    },
-    /// The answer to the question.
-    Answer {
-        /// Before or after training.
-        when: When,
-        /// The question.
-        question: &'a str,
-        /// The model's words.
-        text: &'a str,
-    },
-    /// An update was made.
-    Step(&'a StepRecord),
-    /// The adapter is on disk.
-    Saved {
-        /// The folder.
-        folder: &'a Path,
-    },
-}
-
-/// Before or after training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Before the first update of this run.
-    Before,
-    /// After the last.
-    After,
-}
-
-/// One line of `metrics.jsonl`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct StepRecord {
-    /// Counted from one.
-    pub step: usize,
-    /// Mean loss before the update.
-    pub loss: f32,
-    /// The learning rate of the update.
-    pub learning_rate: f64,
-    /// The norm of the gradients before clipping.
-    pub grad_norm: f32,
-    /// Tokens that counted.
-    pub counted: usize,
-    /// Tokens a second, padding included.
-    pub tokens_per_second: f64,
-    /// Seconds since the first update began.
-    pub seconds: f64,
-}
-
-/// Hears what happens, and says whether to go on.
-pub trait Observer {
-    /// Something happened.
-    fn event(&mut self, event: Event<'_>);
-
-    /// Whether to end after the current update.
-    fn wants_stop(&self) -> bool;
-}
-
-/// What came of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
-    /// Updates made, those before a resumption included.
-    pub steps: usize,
-    /// Updates that were to be made; more than `steps` where the run was stopped.
-    pub steps_planned: usize,
-    /// Updates made before this run, by the one that it resumes.
-    pub steps_before: usize,
-    /// Samples of all updates made, each counted as often as it was seen.
-    pub samples_seen: u64,
-    /// Labelled tokens of all updates made.
-    pub label_tokens_seen: u64,
-    /// Loss of the first update of this run.
-    pub loss_first: Option<f32>,
-    /// Loss of the last.
-    pub loss_last: Option<f32>,
-    /// Held-out loss before the first update of this run.
-    pub held_out_before: Option<f64>,
-    /// Held-out loss after it.
-    pub held_out_after: Option<f64>,
-    /// Median over the updates, every position counted, padding included.
-    pub tokens_per_second: Option<f64>,
-    /// The folder of the adapter.
-    pub adapter: PathBuf,
-}
 
 /// Devices that are ready to train.
 #[derive(Debug)]
 pub struct Ready {
     /// The devices.
     pub engine: Engine,
-    /// The step, where it is compiled already.
-    pub step: Option<Compiled>,
+    /// The step, if it was compiled before.
+    pub step: Option<CompiledStep>,
 }
 
-/// Trains. `ready` starts the devices; it is called when all that was given has been checked.
+/// Trains an adapter. `ready` starts the devices; it is called once all input has been checked.
 ///
 /// # Errors
-/// If anything given is not right, the device fails, or the loss is no longer finite; in the latter case the adapter
-/// from before is saved.
-pub fn run(
+/// If the input is invalid or the device fails; if the loss is no longer finite, after the adapter from before is saved.
+pub fn run<E: From<TrainError>>(
     config: &RunConfig,
-    model: &Model,
-    data: &Encoded,
-    ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, TrainError>,
-    mesh: Option<&Plan>,
-    templates: &Templates,
+    input: RunInput<'_>,
+    ready: impl FnOnce(&StepSpec<'_>) -> Result<Ready, E>,
     observer: &mut dyn Observer,
-) -> Result<Summary, TrainError> {
-    let plan = config.settings.lora.resolve(&model.config)?;
-    let Encoded { tokenizer, started, train, held_out, saved } = data;
-    observer.event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
-    let question = config.settings.question.as_deref();
-    let question = question.map(|text| Question::new(text, tokenizer, config.settings.seq)).transpose()?;
-    let record = Record {
-        steps: 0,
-        samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
-        label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
-        started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        settings: checkpoint::settings(config, model, templates, train)?,
-    };
-    if let Some(saved) = saved {
-        saved.check(&record.settings, config.steps())?;
-    }
-    checkpoint::refuse_unwritable(&config.settings.out)?;
-
-    let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
-    // From here on, the folder is seen to be in use.
-    let metrics = Metrics::open(&config.settings.out, done)?;
-    let leftovers = output::remove_leftovers(&config.settings.out);
-    leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
-
+) -> Result<Summary, E> {
+    let RunInput { model, data, mesh, templates } = input;
+    let plan = config.settings.lora.resolve(&model.config).map_err(TrainError::from)?;
+    let prepared = Prepared::new(config, input, observer)?;
     let spec = StepSpec {
         workload: config.settings.workload(&model.config, &plan, config.dtype),
-        method: config.settings.method,
+        options: config.settings.options,
         optimizer: config.settings.optimizer,
         max_grad_norm: config.settings.max_grad_norm,
         templates,
         mesh,
     };
-    let Ready { engine, step } = ready(&spec)?;
-    observer.event(Event::Phase("loading weights"));
-    let mut trainer =
-        Trainer::new(engine, spec, &model.checkpoint, |bytes| observer.event(Event::Loaded { bytes }))?;
-    if let Some(step) = step {
-        trainer.adopt(Program::Train, step);
-    }
-    trainer.start(&initial_factors(&model.config, &plan, config.settings.seed))?;
-    if let Some(saved) = saved {
-        saved.restore(&mut trainer)?;
-        observer.event(Event::Resumed { steps: done });
-    }
-    observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
-    observer.event(Event::Phase("compiling"));
-    let programs = if config.settings.size.accumulate.get() == 1 {
-        vec![Program::Train]
-    } else {
-        vec![Program::Accumulate, Program::Apply]
-    };
-    programs.into_iter().try_for_each(|program| trainer.prepare(program).map(|_| ()))?;
-    trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
+    let ready = ready(&spec)?;
+    let trainer = prepared.trainer(config, input, ready, spec, observer)?;
+    let Prepared { question, record, metrics, done } = prepared;
+    let tokenizer = &data.tokenizer;
+    let run = Run { config, model, plan: &plan, tokenizer, question, record, metrics, trainer, observer };
+    Ok(run.train(data, done)?)
+}
 
-    let mut run = Run { config, model, plan: &plan, tokenizer, question, record, metrics, trainer, observer };
-    let held_out_before = run.look(held_out.as_ref(), When::Before)?;
-    let records = run.updates(train, done)?;
-    let held_out_after = run.look(held_out.as_ref(), When::After)?;
-    Ok(Summary {
-        steps: done + records.len(),
-        steps_planned: config.steps(),
-        steps_before: done,
-        samples_seen: run.record.samples,
-        label_tokens_seen: run.record.label_tokens,
-        loss_first: records.first().map(|record| record.loss),
-        loss_last: records.last().map(|record| record.loss),
-        held_out_before,
-        held_out_after,
-        tokens_per_second: median(records.iter().map(|record| record.tokens_per_second)),
-        adapter: config.settings.out.clone(),
-    })
+/// Input of a run.
+#[derive(Clone, Copy)]
+pub struct RunInput<'a> {
+    /// The base model.
+    pub model: &'a Model,
+    /// Encoded samples.
+    pub data: &'a Encoded,
+    /// The mesh that shards every tensor; `None` for a single device.
+    pub mesh: Option<&'a Plan>,
+    /// The layer mathematics.
+    pub templates: &'a TemplateLibrary,
+}
+
+/// A run whose input was checked, and whose output folder is claimed.
+struct Prepared<'a> {
+    question: Option<Question<'a>>,
+    record: Record,
+    metrics: Metrics,
+    /// Updates of the run that is resumed.
+    done: usize,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(
+        config: &'a RunConfig,
+        input: RunInput<'a>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, TrainError> {
+        let RunInput { model, data, templates, .. } = input;
+        let Encoded { tokenizer, started, train, held_out, saved } = data;
+        observer
+            .event(Event::Data { train: train.report(), held_out: held_out.as_ref().map(Dataset::report) });
+        let question = config.settings.question.as_deref();
+        let question =
+            question.map(|text| Question::new(text, tokenizer, config.settings.seq)).transpose()?;
+        let record = Record {
+            steps: 0,
+            samples: saved.as_ref().map_or(0, checkpoint::Saved::samples),
+            label_tokens: saved.as_ref().map_or(0, checkpoint::Saved::label_tokens),
+            started: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            settings: checkpoint::settings(config, model, templates, train)?,
+        };
+        if let Some(saved) = saved {
+            saved.check(&record.settings, config.steps())?;
+        }
+        checkpoint::refuse_unwritable(&config.settings.out)?;
+        let done = saved.as_ref().map_or(0, checkpoint::Saved::steps);
+        // From here on, other runs see that the folder is in use.
+        let metrics = Metrics::open(&config.settings.out, done)?;
+        let leftovers = output::remove_leftovers(&config.settings.out);
+        leftovers.map_err(|(path, source)| TrainError::Io { action: "clean up", path, source })?;
+        Ok(Self { question, record, metrics, done })
+    }
+
+    /// The trainer, with its programs compiled and its state on the devices.
+    fn trainer<'s>(
+        &self,
+        config: &RunConfig,
+        input: RunInput<'_>,
+        ready: Ready,
+        spec: StepSpec<'s>,
+        observer: &mut dyn Observer,
+    ) -> Result<Trainer<'s>, TrainError> {
+        let Ready { engine, step } = ready;
+        observer.event(Event::Phase("loading weights"));
+        let loaded = |bytes| observer.event(Event::Loaded { bytes });
+        let mut trainer = Trainer::new(engine, spec, &input.model.checkpoint, loaded)?;
+        if let Some(step) = step {
+            trainer.adopt(StepKind::Train, step);
+        }
+        trainer.start(&initial_factors(&input.model.config, spec.workload.lora, config.settings.seed))?;
+        if let Some(saved) = &input.data.saved {
+            saved.restore(&mut trainer)?;
+            observer.event(Event::Resumed { steps: self.done });
+        }
+        observer.event(Event::Placed { device_bytes: &trainer.device_bytes()? });
+        observer.event(Event::Phase("compiling"));
+        let kinds: &[StepKind] = match config.settings.size.accumulate.get() {
+            1 => &[StepKind::Train],
+            _ => &[StepKind::Accumulate, StepKind::Apply],
+        };
+        kinds.iter().try_for_each(|&kind| trainer.prepare(kind).map(|_| ()))?;
+        trainer.take_warnings().iter().for_each(|warning| observer.event(Event::Warning(warning)));
+        Ok(trainer)
+    }
 }
 
 struct Run<'a, 'o> {
@@ -324,7 +162,27 @@ struct Run<'a, 'o> {
 }
 
 impl Run<'_, '_> {
-    /// The updates, until all are made or the observer wants to stop. Whatever ends them, the state that is still good
+    fn train(mut self, data: &Encoded, done: usize) -> Result<Summary, TrainError> {
+        let held_out = data.held_out.as_ref();
+        let held_out_before = self.evaluate_and_sample(held_out, When::Before)?;
+        let records = self.updates(&data.train, done)?;
+        let held_out_after = self.evaluate_and_sample(held_out, When::After)?;
+        Ok(Summary {
+            steps: done + records.len(),
+            steps_planned: self.config.steps(),
+            steps_before: done,
+            samples_seen: self.record.samples,
+            label_tokens_seen: self.record.label_tokens,
+            loss_first: records.first().map(|record| record.loss),
+            loss_last: records.last().map(|record| record.loss),
+            held_out_before,
+            held_out_after,
+            tokens_per_second: median(records.iter().map(|record| record.tokens_per_second)),
+            adapter: self.config.settings.out.clone(),
+        })
+    }
+
+    /// Makes the updates until the last, or until the observer stops them. In any case the last finite state
     /// is saved.
     fn updates(&mut self, train: &Dataset, done: usize) -> Result<Vec<StepRecord>, TrainError> {
         let mut records = Vec::new();
@@ -332,7 +190,7 @@ impl Run<'_, '_> {
         let steps = done + records.len();
         match outcome {
             Ok(()) => self.save(steps)?,
-            // The state from before this step leads to the same place again; an older one is worth more.
+            // Resuming from the state before this step would diverge again; an older checkpoint is worth more.
             Err(TrainError::Diverged { .. }) if checkpoint::exists(&self.config.settings.out) => {}
             Err(_) => drop(self.save(steps)),
         }
@@ -354,7 +212,7 @@ impl Run<'_, '_> {
         for (step, batches) in (done..config.steps()).zip(batches) {
             let learning_rate = config.schedule.lr(step);
             let started = Instant::now();
-            let StepMetrics { loss, grad_norm, counted } = match &batches[..] {
+            let StepMetrics { loss, grad_norm, num_label_tokens } = match &batches[..] {
                 [batch] if accumulate == 1 => self.trainer.step(batch, learning_rate)?,
                 several => self.trainer.step_accumulated(several, learning_rate)?,
             };
@@ -363,7 +221,7 @@ impl Run<'_, '_> {
                 loss,
                 learning_rate,
                 grad_norm,
-                counted,
+                num_label_tokens,
                 tokens_per_second: tokens / started.elapsed().as_secs_f64(),
                 seconds: begin.elapsed().as_secs_f64(),
             };
@@ -372,8 +230,8 @@ impl Run<'_, '_> {
                 return Err(TrainError::Diverged { step: step + 1, loss, grad_norm });
             }
             records.push(record);
-            self.record.samples += batches.iter().map(|batch| batch.samples as u64).sum::<u64>();
-            self.record.label_tokens += counted as u64;
+            self.record.samples += batches.iter().map(|batch| batch.num_segments as u64).sum::<u64>();
+            self.record.label_tokens += num_label_tokens as u64;
             self.metrics.write(&record)?;
             if self.observer.wants_stop() {
                 break;
@@ -388,7 +246,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Writes the adapter, and what a resumption needs.
+    /// Writes the adapter and a checkpoint.
     fn save(&mut self, steps: usize) -> Result<(), TrainError> {
         let config = self.config;
         let factors: Factors = self.trainer.factors()?;
@@ -405,8 +263,12 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The held-out loss, and the answer to the question; skipped when stopping.
-    fn look(&mut self, held_out: Option<&Dataset>, when: When) -> Result<Option<f64>, TrainError> {
+    /// The held-out loss, and an answer to the question; skipped when stopping.
+    fn evaluate_and_sample(
+        &mut self,
+        held_out: Option<&Dataset>,
+        when: When,
+    ) -> Result<Option<f64>, TrainError> {
         if self.observer.wants_stop() {
             return Ok(None);
         }
@@ -430,10 +292,10 @@ impl Run<'_, '_> {
     }
 }
 
-/// The longest answer that is shown.
+/// Maximum number of tokens of an answer.
 const MAX_NEW_TOKENS: usize = 64;
 
-/// A question to ask before and after.
+/// A question to answer before and after training.
 struct Question<'a> {
     text: &'a str,
     prompt: Vec<u32>,
@@ -441,9 +303,9 @@ struct Question<'a> {
 
 impl<'a> Question<'a> {
     fn new(text: &'a str, tokenizer: &Tokenizer, seq: usize) -> Result<Self, TrainError> {
-        let messages = [Message::new(Speaker::User, text)];
+        let messages = [Message::new(MessageRole::User, text)];
         let template = tokenizer.chat_template().map_err(|error| TrainError::Setting {
-            setting: "--question",
+            setting: Setting::Question,
             problem: error.to_string(),
             hint: Some(
                 "put the model's chat_template.jinja beside its tokenizer.json, or ask no question".into(),
@@ -451,66 +313,8 @@ impl<'a> Question<'a> {
         })?;
         let prompt = template.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
         let prompt = tokenizer.encode_plain(&prompt)?;
-        generate::check_room(prompt.len(), seq, "--question")?;
+        generate::check_room(prompt.len(), seq, Setting::Question)?;
         Ok(Self { text, prompt })
-    }
-}
-
-/// `metrics.jsonl`, a line an update, each flushed.
-struct Metrics {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Metrics {
-    /// The file in `out`, with the lines of the first `done` updates; what a killed run wrote after its last checkpoint
-    /// is cut off, for the same updates are made again.
-    fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
-        let path = out.join(checkpoint::METRICS);
-        let error = |action: &'static str, path: &Path| {
-            let path = path.to_owned();
-            move |source| TrainError::Io { action, path, source }
-        };
-        std::fs::create_dir_all(out).map_err(error("create", out))?;
-        let mut options = File::options();
-        let file = options.read(true).append(true).create(true).open(&path).map_err(error("open", &path))?;
-        // The lock goes with the process, however that ends.
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(TrainError::InUse(out.to_owned())),
-            // Some network file systems have no locks; a run there is as safe as it was.
-            Err(TryLockError::Error(source)) if source.kind() == std::io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(source)) => return Err(error("lock", &path)(source)),
-        }
-        let kept = bytes_of_updates(&file, done).and_then(|kept| file.set_len(kept));
-        kept.map_err(error("read", &path))?;
-        Ok(Self { path, file: BufWriter::new(file) })
-    }
-
-    fn write(&mut self, record: &StepRecord) -> Result<(), TrainError> {
-        let line = serde_json::to_string(record).map_err(std::io::Error::other);
-        let written = line.and_then(|line| writeln!(self.file, "{line}").and_then(|()| self.file.flush()));
-        written.map_err(|source| TrainError::Io { action: "write", path: self.path.clone(), source })
-    }
-}
-
-/// How many bytes the whole lines take that tell of the first `done` updates.
-fn bytes_of_updates(file: &File, done: usize) -> std::io::Result<u64> {
-    #[derive(Deserialize)]
-    struct Numbered {
-        step: usize,
-    }
-    let mut lines = BufReader::new(file);
-    let mut bytes = 0;
-    let mut line = Vec::new();
-    loop {
-        let read = lines.read_until(b'\n', &mut line)?;
-        let numbered = serde_json::from_slice::<Numbered>(&line);
-        if !line.ends_with(b"\n") || !numbered.is_ok_and(|record| record.step <= done) {
-            return Ok(bytes);
-        }
-        bytes += read as u64;
-        line.clear();
     }
 }
 

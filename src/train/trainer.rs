@@ -5,33 +5,33 @@ use crate::{
     base::{ArrayShape, DType, Literal},
     data::Batch,
     model::{AdapterId, AdapterSpec, adapter_params},
-    runtime::{Compiled, Engine, Results, RuntimeError, State, place_base, place_zeros},
-    step::{Packing, Program, Role, Slot, StepSpec, Workload, build, slots},
+    runtime::{CompiledStep, DeviceState, Engine, RuntimeError, StepResults, place_base, place_zeros},
+    step::{Packing, Role, Slot, StepKind, StepSpec, Workload, build, slots},
     weights::Checkpoint,
 };
 
-/// A model on a device, ready for each of the step's programs; those are compiled when first used.
+/// A model on devices with the programs of its step, which are compiled on first use.
 pub struct Trainer<'a> {
     engine: Engine,
     spec: StepSpec<'a>,
-    state: State,
-    compiled: BTreeMap<Program, Compiled>,
+    state: DeviceState,
+    compiled: BTreeMap<StepKind, CompiledStep>,
     warnings: BTreeSet<String>,
 }
 
-/// What one update did.
+/// Metrics of one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepMetrics {
-    /// Mean loss over the counted tokens, before the update.
+    /// Mean loss over the labelled tokens, before the update.
     pub loss: f32,
     /// Norm of the gradients before clipping.
     pub grad_norm: f32,
-    /// Tokens that counted; with none, nothing changed.
-    pub counted: usize,
+    /// Labelled tokens of the step; with none, nothing changed.
+    pub num_label_tokens: usize,
 }
 
 impl<'a> Trainer<'a> {
-    /// Puts a model's weights onto the device. `loaded` is told the bytes after each tensor.
+    /// Copies a model's weights to the devices. `loaded` receives the bytes of each tensor.
     ///
     /// # Errors
     /// If a tensor cannot be read or copied.
@@ -41,22 +41,22 @@ impl<'a> Trainer<'a> {
         checkpoint: &Checkpoint,
         loaded: impl FnMut(usize),
     ) -> Result<Self, TrainError> {
-        let mut state = State::default();
+        let mut state = DeviceState::default();
         place_base(&engine, &mut state, checkpoint, &spec, loaded)?;
         Ok(Self { engine, spec, state, compiled: BTreeMap::new(), warnings: BTreeSet::new() })
     }
 
-    /// What its programs are built from.
+    /// The specification of its programs.
     pub fn spec(&self) -> &StepSpec<'a> {
         &self.spec
     }
 
-    /// What plugins warned of since this was last asked, each once.
+    /// Compiler warnings since the last call, each once.
     pub fn take_warnings(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Puts adapters onto the device, with a fresh optimizer.
+    /// Copies adapters to the devices, with a new optimizer state.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -68,7 +68,7 @@ impl<'a> Trainer<'a> {
         self.put(Role::Updates, &Literal::s32s([], &[0]))
     }
 
-    /// Puts a value under a role.
+    /// Copies a value to the slot of a role.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -79,7 +79,7 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Puts zeros under a role of every adapter factor.
+    /// Fills the slots of a role with zeros, for every adapter factor.
     fn put_zeros(&mut self, role: impl Fn(AdapterId) -> Role) -> Result<(), TrainError> {
         let slots: Vec<Slot> = slots(&self.spec, self.adapter_params().iter().map(|spec| role(spec.id)));
         Ok(place_zeros(&self.engine, &mut self.state, &slots)?)
@@ -98,8 +98,8 @@ impl<'a> Trainer<'a> {
         Ok(self.state.get(role)?.to_literal()?)
     }
 
-    /// Takes a program that is compiled already.
-    pub fn adopt(&mut self, program: Program, compiled: Compiled) {
+    /// Adopts a compiled program.
+    pub fn adopt(&mut self, program: StepKind, compiled: CompiledStep) {
         self.compiled.insert(program, compiled);
     }
 
@@ -107,28 +107,28 @@ impl<'a> Trainer<'a> {
     ///
     /// # Errors
     /// If it cannot be built or compiled.
-    pub fn prepare(&mut self, program: Program) -> Result<&Compiled, TrainError> {
+    pub fn prepare(&mut self, program: StepKind) -> Result<&CompiledStep, TrainError> {
         if !self.compiled.contains_key(&program) {
             let workload = self.workload(program);
-            let woven = build(&StepSpec { workload, ..self.spec }, program)?;
-            let compiled = self.engine.compile(woven, self.spec.mesh)?;
+            let built = build(&StepSpec { workload, ..self.spec }, program)?;
+            let compiled = self.engine.compile(built, self.spec.mesh)?;
             self.warnings.extend(compiled.warnings().iter().cloned());
             self.compiled.insert(program, compiled);
         }
         Ok(&self.compiled[&program])
     }
 
-    /// What a program works on: logits are asked of rows that hold one sequence each.
-    fn workload(&self, program: Program) -> Workload<'a> {
+    /// The workload of a program: logits are computed for rows with one sample each.
+    fn workload(&self, program: StepKind) -> Workload<'a> {
         let workload = self.spec.workload;
         match program {
-            Program::NextLogits => Workload { batch: 1, packing: Packing::Off, ..workload },
-            Program::Logits => Workload { packing: Packing::Off, ..workload },
-            Program::Train | Program::Accumulate | Program::Apply | Program::Evaluate => workload,
+            StepKind::NextLogits => Workload { batch: 1, packing: Packing::Off, ..workload },
+            StepKind::Logits => Workload { packing: Packing::Off, ..workload },
+            StepKind::Train | StepKind::Accumulate | StepKind::Apply | StepKind::Evaluate => workload,
         }
     }
 
-    /// The arrays of a batch; a program takes those that it has a role for.
+    /// The arrays of a batch; a program takes those it has a role for.
     fn arrays(&self, batch: &Batch) -> [(Role, Literal); 3] {
         let packing = self.spec.workload.packing;
         assert!(packing == Packing::On || !batch.is_packed(), "a packed batch for a step that packs nothing");
@@ -145,100 +145,100 @@ impl<'a> Trainer<'a> {
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
         let rate = (Role::LearningRate, Literal::scalar(DType::F32, learning_rate));
         let inputs = [&self.arrays(batch)[..], &[rate]].concat();
-        let results = self.run(Program::Train, &inputs)?;
+        let results = self.run(StepKind::Train, &inputs)?;
         Ok(StepMetrics {
             loss: scalar(&results, Role::Loss)?,
             grad_norm: scalar(&results, Role::GradNorm)?,
-            counted: scalar(&results, Role::Counted)? as usize,
+            num_label_tokens: scalar(&results, Role::NumLabelTokens)? as usize,
         })
     }
 
-    /// One update from several micro-batches: the mean is over the counted tokens of all of them.
+    /// One update from several batches: the mean is over the labelled tokens of all of them.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn step_accumulated(
         &mut self,
         batches: &[Batch],
         learning_rate: f64,
     ) -> Result<StepMetrics, TrainError> {
-        let counted: usize = batches.iter().map(|batch| batch.counted).sum();
-        let loss = self.accumulate(batches, counted)?;
+        let num_label_tokens: usize = batches.iter().map(|batch| batch.num_label_tokens).sum();
+        let loss = self.accumulate(batches, num_label_tokens)?;
         let inputs = [
             (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
-            (Role::Counted, Literal::scalar(DType::S32, counted as f64)),
+            (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64)),
         ];
-        let results = self.run(Program::Apply, &inputs)?;
-        Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, counted })
+        let results = self.run(StepKind::Apply, &inputs)?;
+        Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, num_label_tokens })
     }
 
-    /// The gradients of the mean loss over the counted tokens of `batches`, and that loss.
+    /// The gradients of the mean loss over the labelled tokens of `batches`, and that loss.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
-        let counted = batches.iter().map(|batch| batch.counted).sum();
+        let num_label_tokens = batches.iter().map(|batch| batch.num_label_tokens).sum();
         self.put_zeros(Role::Gradient)?;
-        let loss = self.accumulate(batches, counted)?;
+        let loss = self.accumulate(batches, num_label_tokens)?;
         let gradients = self.download(Role::Gradient)?;
         self.put_zeros(Role::Gradient)?;
         Ok((loss, gradients))
     }
 
-    /// The mean loss over the counted tokens of `batches`; zero where none counts.
+    /// The mean loss over the labelled tokens of `batches`; zero if there are none.
     ///
     /// # Errors
     /// If the plugin fails.
     ///
     /// # Panics
-    /// If a batch is packed and the step is not made for that.
+    /// If a batch is packed and the step is built for rows with one sample.
     pub fn evaluate(&mut self, batches: impl IntoIterator<Item = Batch>) -> Result<f64, TrainError> {
-        let (mut sum, mut counted) = (0.0, 0.0);
+        let (mut sum, mut num_label_tokens) = (0.0, 0.0);
         for batch in batches {
-            let results = self.run(Program::Evaluate, &self.arrays(&batch))?;
-            let weight = f64::from(scalar(&results, Role::Counted)?);
+            let results = self.run(StepKind::Evaluate, &self.arrays(&batch))?;
+            let weight = f64::from(scalar(&results, Role::NumLabelTokens)?);
             sum += f64::from(scalar(&results, Role::Loss)?) * weight;
-            counted += weight;
+            num_label_tokens += weight;
         }
-        Ok(if counted == 0.0 { 0.0 } else { sum / counted })
+        Ok(if num_label_tokens == 0.0 { 0.0 } else { sum / num_label_tokens })
     }
 
-    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, each row one sequence.
+    /// `f32[batch, seq, vocab]` for `input_ids s32[batch, seq]`, one sample a row.
     ///
     /// # Errors
     /// If the plugin fails.
     pub fn logits(&mut self, input_ids: &Literal) -> Result<Literal, TrainError> {
-        self.result(Program::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
+        self.result(StepKind::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
     }
 
-    /// `f32[1, vocab]` at one position of a single sequence: `input_ids s32[1, seq]`, `position s32[1]`.
+    /// `f32[1, vocab]` at one position of a single row: `input_ids s32[1, seq]`, `position s32[1]`.
     ///
     /// # Errors
     /// If the plugin fails.
     pub fn next_logits(&mut self, input_ids: &Literal, position: &Literal) -> Result<Literal, TrainError> {
         let inputs = [(Role::InputIds, input_ids.clone()), (Role::Position, position.clone())];
-        self.result(Program::NextLogits, &inputs, Role::NextLogits)
+        self.result(StepKind::NextLogits, &inputs, Role::NextLogits)
     }
 
-    /// Bytes that each device holds, as the plugin counts them, in the order of the devices.
+    /// Bytes in use on each device, as the plugin reports them, in device order.
     ///
     /// # Errors
-    /// If the plugin does not say.
+    /// If the plugin does not report them.
     pub fn device_bytes(&self) -> Result<Vec<u64>, TrainError> {
         Ok(self.state.device_bytes()?)
     }
 
-    /// The adapters as they are now.
+    /// The current adapters.
     ///
     /// # Errors
     /// If the plugin fails.
@@ -255,9 +255,9 @@ impl<'a> Trainer<'a> {
         specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
     }
 
-    /// Adds up loss and gradients. After a failure there are no gradients left, rather than some of them.
-    fn accumulate(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
-        self.accumulate_all(batches, counted).inspect_err(|_| self.forget_gradients())
+    /// Accumulates loss and gradients. After a failure no gradients are left, rather than some of them.
+    fn accumulate(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
+        self.accumulate_all(batches, num_label_tokens).inspect_err(|_| self.forget_gradients())
     }
 
     fn forget_gradients(&mut self) {
@@ -266,7 +266,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn accumulate_all(&mut self, batches: &[Batch], counted: usize) -> Result<f32, TrainError> {
+    fn accumulate_all(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
         let specs = self.adapter_params();
         let fresh = specs.first().is_some_and(|spec| self.state.get(Role::Gradient(spec.id)).is_err());
         if fresh {
@@ -274,16 +274,17 @@ impl<'a> Trainer<'a> {
         }
         self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
         for batch in batches {
-            let counted = (Role::Counted, Literal::scalar(DType::S32, counted as f64));
-            let inputs = [&self.arrays(batch)[..], &[counted]].concat();
-            self.run(Program::Accumulate, &inputs)?;
+            let num_label_tokens =
+                (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64));
+            let inputs = [&self.arrays(batch)[..], &[num_label_tokens]].concat();
+            self.run(StepKind::Accumulate, &inputs)?;
         }
         Ok(self.get(Role::Loss)?.get_f64(0) as f32)
     }
 
     fn result(
         &mut self,
-        program: Program,
+        program: StepKind,
         inputs: &[(Role, Literal)],
         role: Role,
     ) -> Result<Literal, TrainError> {
@@ -291,13 +292,13 @@ impl<'a> Trainer<'a> {
         Ok(results.remove(&role).ok_or(RuntimeError::Missing { role })?)
     }
 
-    fn run(&mut self, program: Program, inputs: &[(Role, Literal)]) -> Result<Results, TrainError> {
+    fn run(&mut self, program: StepKind, inputs: &[(Role, Literal)]) -> Result<StepResults, TrainError> {
         self.prepare(program)?;
         Ok(self.engine.run(&self.compiled[&program], &mut self.state, inputs)?)
     }
 }
 
-fn scalar(results: &Results, role: Role) -> Result<f32, TrainError> {
+fn scalar(results: &StepResults, role: Role) -> Result<f32, TrainError> {
     let literal = results.get(&role).ok_or(RuntimeError::Missing { role })?;
     Ok(literal.get_f64(0) as f32)
 }

@@ -14,14 +14,14 @@ use super::{
     stored::{READABLE, StoredType},
     tensor::MappedTensor,
 };
-use crate::base::{ArrayShape, DType, Finding, Findings, Literal, Place};
+use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location};
 
 /// The tensors of a model on disk under their Hugging Face names, whatever the container.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     path: PathBuf,
     tensors: BTreeMap<String, MappedTensor>,
-    warnings: Vec<Finding>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Checkpoint {
@@ -48,7 +48,7 @@ impl Checkpoint {
     }
 
     /// What the files leave open or contradict, and how that was resolved.
-    pub fn warnings(&self) -> &[Finding] {
+    pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
@@ -108,7 +108,7 @@ impl Checkpoint {
     }
 
     /// Notes how something that the files leave open or contradict was resolved.
-    pub fn warn(&mut self, warning: Finding) {
+    pub fn warn(&mut self, warning: Diagnostic) {
         self.warnings.push(warning);
     }
 
@@ -133,27 +133,27 @@ impl Checkpoint {
     /// wrapper of the model was saved; a warning says so.
     ///
     /// # Errors
-    /// One finding, if the names have another prefix and cannot become the expected ones by leaving it out.
+    /// One diagnostic, if the names have another prefix and cannot become the expected ones by leaving it out.
     pub fn fit_names(
         &mut self,
         expected: &BTreeSet<&str>,
         optional: &BTreeSet<&str>,
-    ) -> Result<(), Findings> {
+    ) -> Result<(), Diagnostics> {
         let all: BTreeSet<&str> = expected.union(optional).copied().collect();
         let Some(prefix) = find_prefix(self.names(), &all) else { return Ok(()) };
         let (message, renamed) = (prefix.describe(""), &prefix.renamed);
-        let place = Place::file(self.path.display().to_string());
+        let location = Location::file(self.path.display().to_string());
         let names: BTreeSet<&str> =
             self.names().map(|name| renamed.get(name).map_or(name, String::as_str)).collect();
         let missing: Vec<&str> = expected.iter().copied().filter(|name| !names.contains(name)).collect();
         if let Some(missing) = describe_missing(&missing) {
             let message = format!("{message}, and without regard to it {missing}");
-            return Err(Findings(vec![Finding::new(place, message)]));
+            return Err(Diagnostics(vec![Diagnostic::error(location, message)]));
         }
         let tensors = std::mem::take(&mut self.tensors);
         let renamed = |name: String| renamed.get(&name).cloned().unwrap_or(name);
         self.tensors = tensors.into_iter().map(|(name, tensor)| (renamed(name), tensor)).collect();
-        self.warn(Finding::new(place, format!("{message}; they are read without regard to it")));
+        self.warn(Diagnostic::error(location, format!("{message}; they are read without regard to it")));
         Ok(())
     }
 
@@ -166,31 +166,31 @@ impl Checkpoint {
         &self,
         expected: impl IntoIterator<Item = (&'a str, &'a [usize])>,
         ignorable: impl Fn(&str) -> bool,
-    ) -> Result<(), Findings> {
-        let mut findings = Findings::default();
+    ) -> Result<(), Diagnostics> {
+        let mut diagnostics = Diagnostics::default();
         let mut used = BTreeSet::new();
         for (name, dims) in expected {
             used.insert(name);
             match self.tensors.get(name) {
-                None => findings.push(self.finding(&self.path, name, "missing".into())),
+                None => diagnostics.push(self.diagnostic(&self.path, name, "missing".into())),
                 Some(tensor) => {
                     check_tensor(tensor, dims).into_iter().for_each(|(problem, hint)| {
-                        let finding = self.finding(tensor.path(), name, problem);
-                        findings.push(Finding { hint, ..finding });
+                        let diagnostic = self.diagnostic(tensor.path(), name, problem);
+                        diagnostics.push(Diagnostic { hint, ..diagnostic });
                     });
                 }
             }
         }
         for (name, tensor) in &self.tensors {
             if !used.contains(name.as_str()) && !ignorable(name) {
-                findings.push(self.finding(
+                diagnostics.push(self.diagnostic(
                     tensor.path(),
                     name,
                     "no parameter of the model has this name".into(),
                 ));
             }
         }
-        findings.grouped(&self.path.display().to_string()).into_result(())
+        diagnostics.grouped(&self.path.display().to_string()).into_result(())
     }
 
     /// Warns of tensors whose values are rounded when they are read.
@@ -200,7 +200,7 @@ impl Checkpoint {
         if count > 0 {
             let tensors = if count == 1 { "tensor is" } else { "tensors are" };
             let message = format!("{count} {tensors} stored as f64, rounded to f32 when read");
-            self.warn(Finding::new(Place::file(self.path.display().to_string()), message));
+            self.warn(Diagnostic::error(Location::file(self.path.display().to_string()), message));
         }
     }
 
@@ -209,8 +209,8 @@ impl Checkpoint {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    fn finding(&self, path: &Path, name: &str, problem: String) -> Finding {
-        Finding::new(Place::file(path.display().to_string()).at(name), problem)
+    fn diagnostic(&self, path: &Path, name: &str, problem: String) -> Diagnostic {
+        Diagnostic::error(Location::file(path.display().to_string()).at(name), problem)
     }
 
     fn tensor(&self, name: &str) -> Result<&MappedTensor, WeightsError> {
@@ -257,8 +257,8 @@ mod tests {
         let checkpoint = Checkpoint::open(folder.path()).unwrap();
         let ignorable = |name: &str| name.ends_with("rotary_emb.inv_freq");
         let expected: [(&str, &[usize]); 3] = [("a", &[3, 2]), ("b", &[4]), ("c", &[1])];
-        let findings = checkpoint.check_names(expected, ignorable).unwrap_err();
-        let text = findings.to_string().replace(&folder.path().display().to_string(), "DIR");
+        let diagnostics = checkpoint.check_names(expected, ignorable).unwrap_err();
+        let text = diagnostics.to_string().replace(&folder.path().display().to_string(), "DIR");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines,

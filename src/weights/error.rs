@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::base::{DType, FileKind, Findings};
+use crate::base::{DType, Diagnostics, FileKind};
 
 /// What a model path leads to, for errors.
 pub(super) const MODEL: &str = "a Hugging Face folder or a GGUF file";
@@ -157,7 +157,7 @@ pub enum WeightsError {
     TargetType(DType),
     /// Several problems of one check.
     #[error(transparent)]
-    Problems(#[from] Findings),
+    Problems(#[from] Diagnostics),
 }
 
 impl WeightsError {

@@ -8,8 +8,13 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{WeightsError, json::read_json, layout, safetensors, tensor::MappedTensor};
-use crate::base::{Finding, Findings, Place};
+use super::{
+    WeightsError,
+    files::{self, read_json},
+    layout, safetensors,
+    tensor::MappedTensor,
+};
+use crate::base::{Diagnostic, Diagnostics, Location};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -26,19 +31,19 @@ struct Index {
 #[derive(Debug)]
 pub(super) struct Folder {
     pub tensors: BTreeMap<String, MappedTensor>,
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// Maps every tensor of the folder.
 pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
-    match (layout::find(folder, SINGLE)?, layout::find(folder, INDEX)?) {
+    match (files::find(folder, SINGLE)?, files::find(folder, INDEX)?) {
         (Some(single), index) => {
             let mut warnings = Vec::new();
             if index.is_some() {
                 let message =
                     format!("two sets of weights: {SINGLE} is read, {INDEX} and its shards are not");
-                let finding = Finding::new(Place::file(folder.display().to_string()), message);
-                warnings.push(finding.with_hint("remove the set that is out of date"));
+                let diagnostic = Diagnostic::error(Location::file(folder.display().to_string()), message);
+                warnings.push(diagnostic.with_hint("remove the set that is out of date"));
             }
             Ok(Folder { tensors: safetensors::open(&single)?, warnings })
         }
@@ -49,8 +54,8 @@ pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
 
 fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
     let Index { weight_map, metadata } = read_json(index)?;
-    let place = Place::file(index.display().to_string());
-    let mut findings = Findings::default();
+    let location = Location::file(index.display().to_string());
+    let mut diagnostics = Diagnostics::default();
     let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
     let mut shard_of: BTreeMap<String, &str> = BTreeMap::new();
     let mut absent = BTreeSet::new();
@@ -59,15 +64,15 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
             Some(path) => path,
             None => {
                 let message = format!("a shard outside of the folder: {shard}");
-                findings.push(Finding::new(place.clone(), message));
+                diagnostics.push(Diagnostic::error(location.clone(), message));
                 absent.insert(shard);
                 continue;
             }
         };
-        layout::refuse_dangling(&path)?;
+        files::refuse_dangling(&path)?;
         if !path.is_file() {
-            findings.push(
-                Finding::new(place.clone(), format!("the folder has no such shard: {shard}"))
+            diagnostics.push(
+                Diagnostic::error(location.clone(), format!("the folder has no such shard: {shard}"))
                     .with_hint("download the shard, or remove what the index names beyond the model"),
             );
             absent.insert(shard);
@@ -77,7 +82,10 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
             match tensors.get(&name) {
                 Some(other) => {
                     let files = format!("{} and {}", other.path().display(), path.display());
-                    findings.push(Finding::new(place.clone().at(name), format!("in two shards: {files}")));
+                    diagnostics.push(Diagnostic::error(
+                        location.clone().at(name),
+                        format!("in two shards: {files}"),
+                    ));
                 }
                 None => {
                     shard_of.insert(name.clone(), shard);
@@ -88,25 +96,29 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
     }
     for (name, shard) in weight_map.iter().filter(|(_, shard)| !absent.contains(shard)) {
         if shard_of.get(name) != Some(&shard.as_str()) {
-            findings.push(Finding::new(
-                place.clone().at(name),
+            diagnostics.push(Diagnostic::error(
+                location.clone().at(name),
                 format!("not in the shard the index names: {shard}"),
             ));
         }
     }
-    let warnings = check_size(&metadata, &tensors, &place).into_iter().collect();
-    let findings = findings.grouped(&place.file);
-    findings.into_result(Folder { tensors, warnings }).map_err(WeightsError::from)
+    let warnings = check_size(&metadata, &tensors, &location).into_iter().collect();
+    let diagnostics = diagnostics.grouped(&location.file);
+    diagnostics.into_result(Folder { tensors, warnings }).map_err(WeightsError::from)
 }
 
 /// A warning if the shards hold another number of bytes than the index says.
-fn check_size(metadata: &Value, tensors: &BTreeMap<String, MappedTensor>, place: &Place) -> Option<Finding> {
+fn check_size(
+    metadata: &Value,
+    tensors: &BTreeMap<String, MappedTensor>,
+    location: &Location,
+) -> Option<Diagnostic> {
     let expected = metadata.get("total_size")?.as_f64()?;
     let found: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
     (expected != found as f64).then(|| {
         let message = format!("expected {expected} bytes of tensors, the shards hold {found}");
-        let finding = Finding::new(place.clone().at("metadata.total_size"), message);
-        finding.with_hint("check that index and shards are of the same model and version")
+        let diagnostic = Diagnostic::error(location.clone().at("metadata.total_size"), message);
+        diagnostic.with_hint("check that index and shards are of the same model and version")
     })
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{WeightsError, error::MODEL, json::read_json};
+use super::{WeightsError, error::MODEL, files::read_json};
 use crate::base::FileKind;
 
 /// Entries of a folder that are looked at.
@@ -15,32 +15,6 @@ const MAX_ENTRIES: usize = 1000;
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ADAPTER_CONFIG: &str = "adapter_config.json";
-
-/// The file of a folder, if it is there.
-///
-/// # Errors
-/// If it is a symbolic link that leads nowhere.
-pub(super) fn find(folder: &Path, file: &str) -> Result<Option<PathBuf>, WeightsError> {
-    let path = folder.join(file);
-    refuse_dangling(&path)?;
-    Ok(path.is_file().then_some(path))
-}
-
-/// The file of a folder that must hold it.
-pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
-    find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
-}
-
-/// Refuses a symbolic link that leads nowhere.
-///
-/// # Errors
-/// [`WeightsError::DanglingLink`] if `path` is one.
-pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
-    match fs::read_link(path) {
-        Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
-        _ => Ok(()),
-    }
-}
 
 /// Why a folder without config.json is not a model.
 pub(super) fn not_a_model(folder: &Path) -> WeightsError {

@@ -1,4 +1,4 @@
-//! The one place where a file is mapped.
+//! The one location where a file is mapped.
 #![allow(unsafe_code)]
 
 use std::{
@@ -43,7 +43,7 @@ impl Mapping {
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: the pages are those of a file mapped for reading, which nobody can have written to: dropping them
+            // SAFETY: the pages are those of a file mapped for reading, which cannot have been written to through it: dropping them
             // changes no byte that is seen through the mapping. Borrowed bytes stay valid, since the mapping stays.
             let done = unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
             // It is a matter of thrift only.

@@ -12,6 +12,7 @@ mod tensor;
 
 mod safetensors;
 
+mod files;
 mod folder;
 mod gguf;
 mod layout;
@@ -23,11 +24,9 @@ mod names;
 
 mod peft;
 
-mod json;
-
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
-pub use layout::refuse_dangling;
+pub use files::refuse_dangling;
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, Targets, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};

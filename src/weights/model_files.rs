@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{
     Checkpoint, WeightsError,
+    files::{self, find, read_json, read_text},
     gguf::Gguf,
-    json::{read_json, read_text},
-    layout::{self, CONFIG, find},
+    layout::{self, CONFIG},
 };
 
 const TOKENIZER: &str = "tokenizer.json";
@@ -24,11 +24,11 @@ const GENERATION_CONFIG: &str = "generation_config.json";
 #[derive(Clone, Debug)]
 pub struct ModelFiles {
     path: PathBuf,
-    source: Source,
+    source: ModelSource,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum ModelSource {
     Folder,
     Gguf(Gguf),
 }
@@ -39,14 +39,14 @@ impl ModelFiles {
     /// # Errors
     /// If the path is neither, or the GGUF header is wrong.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
-        layout::refuse_dangling(path)?;
+        files::refuse_dangling(path)?;
         let source = if path.is_dir() {
             if find(path, CONFIG)?.is_none() {
                 return Err(layout::not_a_model(path));
             }
-            Source::Folder
+            ModelSource::Folder
         } else if Gguf::is_at(path)? {
-            Source::Gguf(Gguf::open(path)?)
+            ModelSource::Gguf(Gguf::open(path)?)
         } else {
             return Err(layout::not_a_model_file(path)?);
         };
@@ -64,8 +64,8 @@ impl ModelFiles {
     /// If the file is malformed, or GGUF metadata is missing or says what no Llama config can.
     pub fn config(&self) -> Result<Value, WeightsError> {
         match &self.source {
-            Source::Folder => read_json(&self.path.join(CONFIG)),
-            Source::Gguf(gguf) => gguf.config(),
+            ModelSource::Folder => read_json(&self.path.join(CONFIG)),
+            ModelSource::Gguf(gguf) => gguf.config(),
         }
     }
 
@@ -75,8 +75,8 @@ impl ModelFiles {
     /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
     pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
         match &self.source {
-            Source::Folder => read_text(&layout::require(&self.path, TOKENIZER)?, "JSON"),
-            Source::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
+            ModelSource::Folder => read_text(&files::require(&self.path, TOKENIZER)?, "JSON"),
+            ModelSource::Gguf(gguf) => Ok(gguf.tokenizer()?.to_string().into_bytes()),
         }
     }
 
@@ -86,11 +86,11 @@ impl ModelFiles {
     /// If the file is malformed.
     pub fn tokenizer_config(&self) -> Result<Value, WeightsError> {
         match &self.source {
-            Source::Folder => match find(&self.path, TOKENIZER_CONFIG)? {
+            ModelSource::Folder => match find(&self.path, TOKENIZER_CONFIG)? {
                 Some(path) => read_json(&path),
                 None => Ok(Value::Object(Default::default())),
             },
-            Source::Gguf(gguf) => gguf.tokenizer_config(),
+            ModelSource::Gguf(gguf) => gguf.tokenizer_config(),
         }
     }
 
@@ -100,8 +100,10 @@ impl ModelFiles {
     /// If the file cannot be read, or is no text.
     pub fn chat_template(&self) -> Result<Option<String>, WeightsError> {
         match self.source {
-            Source::Folder => find(&self.path, CHAT_TEMPLATE)?.map(|path| read_template(&path)).transpose(),
-            Source::Gguf(_) => Ok(None),
+            ModelSource::Folder => {
+                find(&self.path, CHAT_TEMPLATE)?.map(|path| read_template(&path)).transpose()
+            }
+            ModelSource::Gguf(_) => Ok(None),
         }
     }
 
@@ -112,7 +114,7 @@ impl ModelFiles {
     /// If the folder or one of them cannot be read, or is no text.
     pub fn additional_chat_templates(&self) -> Result<Vec<(String, String)>, WeightsError> {
         let folder = self.path.join(ADDITIONAL_CHAT_TEMPLATES);
-        if matches!(self.source, Source::Gguf(_)) || !folder.is_dir() {
+        if matches!(self.source, ModelSource::Gguf(_)) || !folder.is_dir() {
             return Ok(vec![]);
         }
         let unreadable = |source| WeightsError::Io { action: "read", path: folder.clone(), source };
@@ -169,8 +171,8 @@ impl ModelFiles {
 
     fn optional(&self, name: &str) -> Result<Option<Vec<u8>>, WeightsError> {
         match self.source {
-            Source::Folder => find(&self.path, name)?.map(|path| read_text(&path, "JSON")).transpose(),
-            Source::Gguf(_) => Ok(None),
+            ModelSource::Folder => find(&self.path, name)?.map(|path| read_text(&path, "JSON")).transpose(),
+            ModelSource::Gguf(_) => Ok(None),
         }
     }
 
@@ -180,8 +182,8 @@ impl ModelFiles {
     /// Like [`Checkpoint::open`].
     pub fn checkpoint(&self) -> Result<Checkpoint, WeightsError> {
         match &self.source {
-            Source::Folder => Checkpoint::open(&self.path),
-            Source::Gguf(gguf) => Ok(Checkpoint::new(&self.path, gguf.tensors()?)),
+            ModelSource::Folder => Checkpoint::open(&self.path),
+            ModelSource::Gguf(gguf) => Ok(Checkpoint::new(&self.path, gguf.tensors()?)),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands before the names of a file, in place of what is expected there.
+/// What stands before the names of a file, in location of what is expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub found: String,

@@ -69,7 +69,7 @@ pub fn write_safetensors(
     written.map_err(|source| WeightsError::write(path, source))
 }
 
-/// The file that [`write_safetensors`] writes, not yet in its place.
+/// The file that [`write_safetensors`] writes, not yet in its location.
 pub(super) fn pending(
     path: &Path,
     tensors: &BTreeMap<String, Literal>,

@@ -8,9 +8,9 @@ use crate::support::world::World;
 
 const COMPILE: &str = "compile --model model --batch 4 --seq 32 --quiet --offline";
 const TRAIN: &str = "train --model model --data rows.jsonl --out out --quiet --offline --bundle bundle";
-const AGAIN: &str = "\nhint: copy the bundle again, or make another one with `hloom compile`\n";
-const MAKES: &str = "\nhint: `hloom compile --out DIR` makes one\n";
-const DIFFERS: &str = "\nhint: leave the setting out, or make another bundle with `hloom compile`\n";
+const AGAIN: &str = "\nhint: copy the bundle again, or write another with `hloom compile`\n";
+const MAKES: &str = "\nhint: `hloom compile --out DIR` writes one\n";
+const DIFFERS: &str = "\nhint: leave the setting out, or write another bundle with `hloom compile`\n";
 
 /// A world with a bundle, which is compiled once for all tests.
 fn world() -> World {
@@ -97,7 +97,7 @@ fn folders_that_are_no_bundles() {
     world.refuses(
         &format!("{COMPILE} --out model"),
         "error: the output folder exists, and is no bundle: model\n\n\
-         hint: give another folder with --out; only a bundle is replaced\n",
+         hint: set another folder with --out; only a bundle is replaced\n",
     );
 }
 
@@ -191,8 +191,8 @@ fn manifests_whose_values_cannot_be() {
         (-1).into(),
         "--max-grad-norm: expected a number above zero, found: -1\n",
     );
-    check("/made/lora/r", 0.into(), "`--rank`: expected a rank of at least 1, found 0");
-    check("/made/lora/target_modules", "../x".into(), "`--targets`: matches no linear of the model: ../x\n");
+    check("/made/lora/r", 0.into(), "--rank: expected a rank of at least 1, found 0");
+    check("/made/lora/target_modules", "../x".into(), "--targets: matches no linear of the model: ../x\n");
     check("/made/dtype", "f33".into(), "unknown element type: f33");
     check("/made/batch", 0.into(), &format!("{batch}[0,32], found s32[4,32]"));
     check("/inputs", serde_json::json!([]), &format!("{batch}[4,32], found no such argument"));
@@ -230,16 +230,16 @@ fn targets_that_cannot_be() {
         (
             "--target cpu:2",
             "error: --target: cpu:2 has several devices, and no mesh config says what each holds\n\n\
-             hint: give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
+             hint: set one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
         ),
         (
             "--target cpu --target cpu:1",
-            "error: --target: this target stands twice: cpu:1\n\nhint: leave out one of them\n",
+            "error: --target: duplicate target: cpu:1\n\nhint: leave out one of them\n",
         ),
         (
             &format!("--mesh {mesh} --target cpu:8 --target cpu:4"),
             "error: --target: expected targets of equally many devices, found: cpu:8 and cpu:4\n\n\
-             hint: the module is the same for all of them: make two bundles\n",
+             hint: the module is the same for all targets of a bundle: make two bundles\n",
         ),
         (
             "--timeout 0",
@@ -251,7 +251,7 @@ fn targets_that_cannot_be() {
     }
     for (target, expect) in [
         ("mi30x:8", "unknown target: mi30x:8 (did you mean `mi300x`?)"),
-        ("v5e:3x3", "no such topology of v5e: 3x3 (there is "),
+        ("v5e:3x3", "unknown topology of v5e: 3x3 (topologies: "),
     ] {
         let ran = world.hloom(&format!("{compile} --target {target}"));
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));

@@ -42,7 +42,8 @@ fn broken_lines_are_named_all_at_once() {
          error: d.jsonl:5: expected `messages`, `prompt` and `completion`, or `text`, found the keys: `txt`\n  \
          hint: did you mean `text`?\n\
          error: d.jsonl:6: expected `completion`, found `prompt`\n\
-         error: d.jsonl:7: message 1: expected the role system, user, assistant or tool, found: robot\n\
+         error: d.jsonl:7: message 1: expected the role system, user, assistant or tool, found: robot\n  \
+         hint: known roles: system, developer, user, assistant, tool, ipython, observation, function\n\
          error: d.jsonl:8: expected UTF-8, found another encoding at byte 11\n  \
          hint: save the file as UTF-8\n",
     );
@@ -50,7 +51,7 @@ fn broken_lines_are_named_all_at_once() {
 
 #[test]
 fn files_without_rows() {
-    let expect = "error: d.jsonl: expected at least one row, found none\n\n\
+    let expect = "error: d.jsonl: expected at least one sample, found none\n\n\
                   hint: write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or \
                   {\"text\": ...}\n";
     check("", expect);
@@ -65,8 +66,8 @@ fn files_without_rows() {
 fn more_held_out_than_there_is() {
     World::new().refuses(
         "train --model model --data rows.jsonl --out out --held-out 8",
-        "error: rows.jsonl: expected fewer than 8 held-out rows of 8, found: 8\n\n\
-         hint: hold out fewer rows, or add rows to the file\n",
+        "error: rows.jsonl: expected fewer than 8 held-out samples of 8, found: 8\n\n\
+         hint: hold out fewer samples, or add samples to the file\n",
     );
 }
 
@@ -98,7 +99,7 @@ fn nothing_to_learn_in_any_row() {
     let long = "x".repeat(100);
     check(
         format!("{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
-        "error: d.jsonl: expected a token to learn within the first 32 tokens of a row to train on, found none\n\n\
+        "error: d.jsonl: expected a sample with a label within its first 32 tokens, found none\n\n\
          hint: raise the sequence length, or shorten the prompts\n",
     );
 }
@@ -113,29 +114,29 @@ fn conversations_without_a_template() {
     );
     world.refuses(
         RUN,
-        "error: d.jsonl:1: expected a chat template for rows with `messages`, found none\n\n\
-         hint: put the model's chat_template.jinja beside its tokenizer.json, or use rows with `prompt` and \
+        "error: d.jsonl:1: expected a chat template for samples with `messages`, found none\n\n\
+         hint: put the model's chat_template.jinja beside its tokenizer.json, or use samples with `prompt` and \
          `completion`\n",
     );
 }
 
 #[test]
 fn files_of_other_formats_are_one_error() {
-    let to_json = "hint: save its rows as JSONL, for example with `to_json` of Hugging Face datasets\n";
+    let to_json = "hint: convert it to JSONL, for example with `to_json` of Hugging Face datasets\n";
     let csv = "prompt,completion\na,b\n".to_owned() + &"a,b\n".repeat(100);
     check(
         csv,
         &format!(
-            "error: d.jsonl: expected rows in JSON, found what looks like CSV that begins with: prompt,completion\n\n{to_json}"
+            "error: d.jsonl: expected samples in JSON, found what looks like CSV that begins with: prompt,completion\n\n{to_json}"
         ),
     );
     check(
         "PAR1....PAR1",
-        &format!("error: d.jsonl: expected rows in JSON, found a Parquet file\n\n{to_json}"),
+        &format!("error: d.jsonl: expected samples in JSON, found a Parquet file\n\n{to_json}"),
     );
     check(
         b"\xff\xfe{\0}\0",
-        "error: d.jsonl: expected rows in JSON, found text in UTF-16\n\nhint: save it as UTF-8\n",
+        "error: d.jsonl: expected samples in JSON, found text in UTF-16\n\nhint: save it as UTF-8\n",
     );
 }
 
@@ -143,7 +144,7 @@ fn files_of_other_formats_are_one_error() {
 fn an_array_of_rows_is_read() {
     check_accepted(
         "[\n  {\n    \"text\": \"abc\"\n  },\n  {\n    \"text\": \"abcd\",\n    \"id\": 7\n  }\n]\n",
-        "2 rows, 5 tokens that count\nwarning: d.jsonl: ignored keys: `id` in 1 row\n",
+        "2 rows, 5 tokens that count\nwarning: d.jsonl: ignored keys: `id` in 1 sample\n",
     );
 }
 
@@ -163,7 +164,7 @@ fn held_out_rows_with_nothing_to_learn_do_not_stop_a_run() {
         .map(|ran| format!("{:?} {}", ran.code, ran.err.split("loading weights\n").next().unwrap()))
         .collect();
     let left_out = "Some(0) computing in float32 (the default on CPUs)\n1 row, 2 tokens that count\n\
-                    warning: d.jsonl: no held-out row has a token to learn within the first 32 tokens (lines 1): nothing is held out\n  \
+                    warning: d.jsonl: no held-out sample has a label within its first 32 tokens (lines 1): nothing is held out\n  \
                     hint: raise the sequence length, or shorten the prompts\n";
     assert!(both.iter().any(|text| text == left_out), "{both:#?}");
 }

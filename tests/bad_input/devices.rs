@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hloom::pjrt::testing::installed_package;
+use hloom::testing::installed_package;
 
 use crate::support::world::World;
 
-const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) gets a plugin that works\n";
+const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) fetches a plugin that works\n";
 
 /// What a plugin's file has to be on this machine.
 const LIBRARY: &str = if cfg!(target_arch = "aarch64") {
@@ -180,11 +180,11 @@ fn packages_that_nobody_knows() {
     let world = World::new();
     world.refuses(
         "plugin install cudaa",
-        "error: plugin: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+        "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
     );
     world.refuses(
         "plugin info metal",
-        "error: plugin: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
+        "error: PACKAGE: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
     );
 }
 
@@ -202,7 +202,7 @@ fn amd_gpus_where_rocm_is_not_installed() {
         assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{}", ran.err);
         assert!(
             ran.err.ends_with(
-                "\nhint: install ROCm 7, or set LD_LIBRARY_PATH to where it lies; `hloom compile` for AMD GPUs needs \
+                "\nhint: install ROCm 7, or set LD_LIBRARY_PATH to its folder; `hloom compile` for AMD GPUs needs \
                  none\n"
             ),
             "{}",

@@ -24,15 +24,15 @@ fn axes_that_cannot_be_used() {
         "embed = \"fsdp\"",
         "embed = \"fdsp\"",
         "",
-        "error[unknown-axis]: m.toml:5: `store.embed`: unknown axis: fdsp\n  hint: did you mean `fsdp`?\n",
+        "error[unknown-axis]: m.toml:5: `store.embed`: unknown mesh axis: fdsp\n  hint: did you mean `fsdp`?\n",
     );
     check(
         "mlp = \"tensor\"",
         "mlp = \"fsdp\"",
         "",
-        "error[axis-conflict]: m.toml:5: `store.embed`: axis fsdp (4) splits mlp already and cannot split embed too: \
-         layers.*.mlp.gate_proj, layers.*.mlp.up_proj\n  hint: leave one of the two whole with \"none\", by an [[override]] \
-         if only for these tensors, or set `axis_conflict = \"replicate\"` under [policy] to leave embed whole\n",
+        "error[axis-conflict]: m.toml:5: `store.embed`: mesh axis fsdp (4) already shards mlp and cannot shard embed: \
+         layers.*.mlp.gate_proj, layers.*.mlp.up_proj\n  hint: replicate one of the two with \"none\", by an [[override]] \
+         if only for these tensors, or set `axis_conflict = \"replicate\"` under [policy] to replicate embed\n",
     );
 }
 
@@ -48,16 +48,16 @@ fn dimensions_that_cannot_be_split() {
         "mlp = \"tensor\"",
         "kv_heads = [\"tensor\", \"fsdp\"]",
         "",
-        "error[indivisible]: m.toml:6: `store.kv_heads`: kv_heads of 2 cannot be split over tensor (2) x fsdp (4): \
+        "error[indivisible]: m.toml:6: `store.kv_heads`: kv_heads of 2 cannot be sharded over tensor (2) x fsdp (4): \
          layers.*.self_attn.k_proj, layers.*.self_attn.v_proj, layers.*.self_attn.k_proj.lora_B and 5 more\n  \
-         hint: it can be split into 1 or 2; or write `kv_heads = \"none\"`, or set `indivisible = \"replicate\"` or \
+         hint: it can be sharded into 1 or 2; or write `kv_heads = \"none\"`, or set `indivisible = \"replicate\"` or \
          `\"pad\"` under [policy]\n",
     );
     check(
         "mlp",
         "mlp",
         "--batch 6",
-        "error[batch-indivisible]: m.toml:8: `compute.batch`: batch of 6 cannot be split over fsdp (4): input_ids, labels, \
+        "error[batch-indivisible]: m.toml:8: `compute.batch`: batch of 6 cannot be sharded over fsdp (4): input_ids, labels, \
          activation.residual and 6 more\n  hint: take a batch of 4, 8, 12 ...\n",
     );
 }
@@ -82,21 +82,21 @@ fn meshes_that_do_not_come_out() {
         "fsdp = 4",
         "none = 4",
         "",
-        "error[axis-name]: m.toml:2: `mesh.none`: not a name for an axis: none\n  hint: a name has letters, digits and `_`, \
-         begins with no digit, and is neither `none` nor `rest`\n",
+        "error[axis-name]: m.toml:2: `mesh.none`: invalid name of a mesh axis: none\n  hint: a name consists of letters, digits and `_`, \
+         does not begin with a digit, and is neither `none` nor `rest`\n",
     );
     check(
         "[mesh]",
         "extends = \"m.toml\"\n[mesh]",
         "",
-        "error[extends-circle]: m.toml:1: `extends`: the files extend one another in a circle: m.toml -> m.toml\n  \
+        "error[extends-circle]: m.toml:1: `extends`: circular `extends`: m.toml -> m.toml\n  \
          hint: leave out one `extends`\n",
     );
     check(
         "mlp = \"tensor\"",
         "embed = \"fsdp\"",
         "",
-        "error[duplicate-key]: m.toml:6: `embed`: this key stands twice, the first time at m.toml:5\n  \
+        "error[duplicate-key]: m.toml:6: `embed`: duplicate key; first defined at m.toml:5\n  \
          hint: leave out one of them\n",
     );
 }
@@ -114,7 +114,7 @@ fn rules_that_are_about_nothing() {
         "tensor = 2",
         "tensor = 1\nidle = 2",
         "",
-        "error[unused-axis]: m.toml:4: `mesh.idle`: splits nothing: 2 groups of devices would do the same work\n  \
+        "error[unused-axis]: m.toml:4: `mesh.idle`: shards nothing: 2 groups of devices would do the same work\n  \
          hint: write `idle` in [store] or [compute], or give it the size 1\n",
     );
 }
@@ -139,11 +139,11 @@ fn a_run_meets_the_same_problems() {
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --target cpu:8",
         "error: --target: cpu:8 has several devices, and no mesh config says what each holds\n\n\
-         hint: give one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
+         hint: set one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
     );
     world.refuses(
         "dump --model tiny --stage sharded",
-        "error: --stage: expected --mesh with `sharded`, found none\n\nhint: for example --mesh mesh-configs/fsdp8.toml\n",
+        "error: --stage: expected --mesh with `sharded`, found none\n\nhint: for example `--mesh mesh-configs/fsdp8.toml`\n",
     );
 }
 

@@ -221,7 +221,7 @@ fn fields_that_are_missing_or_wrong() {
     check_config(
         |config| config["model_type"] = json!("mistral"),
         "error: model/config.json: `model_type`: expected llama, found mistral\n  \
-         hint: hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does\n",
+         hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2\n",
     );
     check(
         |world| world.write("model/config.json", "{\n\"a\":"),

@@ -21,7 +21,7 @@ fn a_folder_that_holds_an_adapter() {
     trained().refuses(
         TRAIN,
         "error: the output folder already holds an adapter: out\n\n\
-         hint: give another folder with --out, or go on from it with --resume\n",
+         hint: set another folder with --out, or continue the run in it with --resume\n",
     );
 }
 
@@ -75,12 +75,12 @@ fn nothing_to_go_on_from() {
     check_resume(
         &world,
         "",
-        "error: --resume: there is no checkpoint: out/checkpoint.safetensors\n\nhint: start afresh without --resume\n",
+        "error: --resume: there is no checkpoint: out/checkpoint.safetensors\n\nhint: start a new run, without --resume\n",
     );
     world.refuses(
         "train --model model --data rows.jsonl --resume",
         "error: --resume: expected --out with it, found none\n\n\
-         hint: give the folder to go on from, such as `--resume --out out`\n",
+         hint: set the folder of the run to resume, such as `--out out`\n",
     );
 }
 
@@ -114,7 +114,7 @@ fn a_checkpoint_that_is_cut_short() {
         &format!(
             "error: cannot resume from out/checkpoint.safetensors\n  \
              caused by: out/checkpoint.safetensors is cut short: expected {whole} bytes, found 5000\n\n\
-             hint: start afresh in another folder, with --out and without --resume\n"
+             hint: start a new run in another folder, with --out and without --resume\n"
         ),
     );
 }

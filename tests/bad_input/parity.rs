@@ -43,7 +43,7 @@ fn adapters_and_cases_that_are_not_there() {
     world.refuses(
         "parity --model model --expected case.safetensors --quiet",
         "error: --adapter: expected an adapter, found none in: model\n\n\
-         hint: give the folder of the adapter with --adapter\n",
+         hint: set the folder of the adapter with --adapter\n",
     );
     world.refuses(
         "parity --model model --adapter nowhere --expected case.safetensors --quiet",

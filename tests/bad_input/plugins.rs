@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hloom::pjrt::testing::{CpuBuild, c_library, cpu_plugin_path, installed_package};
+use hloom::testing::{CpuBuild, c_library, cpu_plugin_path, installed_package};
 
 use crate::support::world::{World, until};
 

@@ -29,34 +29,34 @@ fn numbers_that_lead_nowhere() {
     check("--lr nan", "error: --lr: expected a finite number above zero, found: NaN\n");
     check("--lr -1", "error: --lr: expected a finite number above zero, found: -1\n");
     check_usage("--lr fast", "invalid value 'fast' for '--lr <RATE>': invalid float literal");
-    check("--rank 0", "error: `--rank`: expected a rank of at least 1, found 0\n");
+    check("--rank 0", "error: --rank: expected a rank of at least 1, found 0\n");
     check(
         "--rank 1048576",
-        "error: `--rank`: expected a rank from 1 to 1024 for model.layers.0.self_attn.q_proj, found 1048576\n  \
+        "error: --rank: expected a rank from 1 to 1024 for model.layers.0.self_attn.q_proj, found 1048576\n  \
          hint: a rank of 64 is the full rank of this layer, [64, 64]\n",
     );
-    check("--alpha 0", "error: `--alpha`: expected a number above 0, found 0\n");
+    check("--alpha 0", "error: --alpha: expected a number above 0, found 0\n");
 }
 
 #[test]
 fn targets_that_match_nothing() {
     check(
         "--targets nothing_proj",
-        "error: `--targets`: matches no linear of the model: nothing_proj\n  \
+        "error: --targets: matches no linear of the model: nothing_proj\n  \
          hint: the linears are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj\n",
     );
     check(
         "--targets q_proj,k_porj",
-        "error: `--targets`: matches no linear of the model: k_porj\n  hint: did you mean `k_proj`?\n",
+        "error: --targets: matches no linear of the model: k_porj\n  hint: did you mean `k_proj`?\n",
     );
     check(
         "--targets re:nothing",
-        "error: `--targets`: matches no linear of the model: nothing\n  \
+        "error: --targets: matches no linear of the model: nothing\n  \
          hint: an expression must match a whole name, such as model.layers.0.self_attn.q_proj\n",
     );
     check(
         "--targets re:(",
-        "error: `--targets`: not a regular expression, at character 2 of (: \
+        "error: --targets: not a regular expression, at character 2 of (: \
          opening parenthesis without closing parenthesis\n",
     );
     check_usage(
@@ -73,8 +73,9 @@ fn words_that_mean_nothing() {
     );
     check_usage(
         "--target metal",
-        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets are: cpu, mi300x, mi325x, mi355x, \
-         h100, h200, b200, rtx4090, v4, v5e, v5p, v6e, tpu7x, cuda, rocm, tpu, or the file of a device, NAME.toml)",
+        "invalid value 'metal' for '--target <TARGET>': unknown target: metal (targets: cpu, mi300x, mi325x, mi355x, \
+         mi300a, mi250x, h100, h200, b200, b300, gb200, a100-40, a100-80, l40s, a6000, rtx4090, rtx3090, v4, v5e, v5p, \
+         v6e, tpu7x, cuda, rocm, tpu, a device file NAME.toml)",
     );
 }
 
@@ -82,7 +83,7 @@ fn words_that_mean_nothing() {
 fn run_files() {
     check_file(
         "model = \"model\"\nstep = 3\n",
-        "error: run.toml:2: `step`: no such setting\n  hint: did you mean `steps`?\n",
+        "error: run.toml:2: `step`: unknown setting\n  hint: did you mean `steps`?\n",
     );
     check_file(
         "\n\nsteps = \"many\"\n",
@@ -111,14 +112,14 @@ fn models_that_cannot_be_dumped() {
          hint: built-in models: llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, \
          tiny\n",
     );
-    world.refuses("dump --model tiny --rank 0", "error: `--rank`: expected a rank of at least 1, found 0\n");
+    world.refuses("dump --model tiny --rank 0", "error: --rank: expected a rank of at least 1, found 0\n");
     world.refuses(
         "dump --model tiny --out nowhere/tiny.hlo",
         "error: cannot write: nowhere/tiny.hlo\n  caused by: No such file or directory (os error 2)\n",
     );
     world.refuses(
         "dump --model tiny --format proto --json",
-        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: give a file with --out\n",
+        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: write to a file with --out\n",
     );
 }
 
@@ -158,6 +159,6 @@ fn prompts_that_leave_no_room() {
     world.refuses(
         "generate --model model --prompt hello --max-new-tokens 1000 --quiet",
         "error: --max-new-tokens: expected at most 489 after this prompt, found: 1000\n\n\
-         hint: the model was made for 512 tokens; --seq gives room for more\n",
+         hint: the model supports 512 tokens; --seq allows more\n",
     );
 }

@@ -27,7 +27,7 @@ impl Fetching {
     fn new() -> Self {
         let world = World::new();
         fs::create_dir(world.path("bin")).unwrap();
-        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pjrt/testdata/fake-python");
+        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/testdata/fake-python");
         symlink(python, world.path("bin/python3")).unwrap();
         Self { world }
     }
@@ -73,7 +73,7 @@ fn nothing_is_fetched_offline() {
             &mut command,
             &format!(
                 "error: package is not installed, and fetching it is not allowed: {key}\n\n\
-                 hint: leave out `--offline` once, where there is a network\n"
+                 hint: leave out --offline once, where there is a network\n"
             ),
         );
     };
@@ -122,7 +122,7 @@ fn another_file_than_the_pinned_one() {
         &[
             "error: expected SHA-256 ",
             REQUIREMENT,
-            "\n\nhint: nothing was installed, since this is not the file that hloom pins; try again, or see which index \
+            "\n\nhint: nothing was installed, since this is not the pinned file; try again, or see which index \
              pip uses: `python3 -m pip config list`\n",
         ],
     );

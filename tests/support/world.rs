@@ -10,8 +10,8 @@ use std::{
 
 use hloom::{
     base::Literal,
-    pjrt::testing::{CpuBuild, cpu_plugin_path, store},
     runtime::bundle::sha256,
+    testing::{CpuBuild, cpu_plugin_path, store},
     weights::{read_safetensors, write_safetensors},
 };
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use hloom::{
     base::DType,
     model::{Config, LoraSpec, nn::Attention},
-    step::{Method, Packing, Program, StepSpec, Workload, build},
-    templates::Templates,
+    step::{Packing, StepKind, StepOptions, StepSpec, Workload, build},
+    templates::TemplateLibrary,
 };
 use tempfile::TempDir;
 
@@ -24,7 +24,8 @@ fn build_with(name: &str, text: &str) -> Result<(), String> {
     if let Some(primal) = name.strip_suffix(".grad") {
         fs::write(folder.path().join(format!("{primal}.hlo")), embedded(primal)).unwrap();
     }
-    let templates = Templates::replaced_from(folder.path(), None, &[]).map_err(|error| error.to_string())?;
+    let templates =
+        TemplateLibrary::replaced_from(folder.path(), None, &[]).map_err(|error| error.to_string())?;
     let config = Config::from_json(CONFIG, "config.json").unwrap();
     let lora = LoraSpec::all_linear(2, 4.0);
     let lora = LoraSpec { targets: hloom::model::Targets::Names(vec!["q_proj".into()]), ..lora };
@@ -33,8 +34,8 @@ fn build_with(name: &str, text: &str) -> Result<(), String> {
         let workload =
             Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 4, packing };
         let spec = StepSpec::new(workload, &templates);
-        let spec = StepSpec { method: Method { attention, ..spec.method }, ..spec };
-        build(&spec, Program::Train).map_err(|error| {
+        let spec = StepSpec { options: StepOptions { attention, ..spec.options }, ..spec };
+        build(&spec, StepKind::Train).map_err(|error| {
             let place = format!("{}/", folder.path().display());
             error.to_string().replace(&place, "")
         })?;
@@ -50,7 +51,8 @@ fn embedded(name: &str) -> String {
 fn names() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("hlo-templates");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = files.map(|file| file.strip_suffix(".hlo").unwrap().to_owned()).collect();
+    let mut names: Vec<String> =
+        files.filter_map(|file| Some(file.strip_suffix(".hlo")?.to_owned())).collect();
     names.sort();
     names
 }
@@ -86,8 +88,9 @@ fn with_parameter(text: &str) -> String {
 #[track_caller]
 fn check_placed(name: &str, text: &str) {
     let error = build_with(name, text).expect_err(&format!("{name} is taken:\n{text}"));
-    let line = error.strip_prefix(&format!("{name}.hlo:")).and_then(|rest| rest.split_once(": "));
-    let line = line.and_then(|(line, _)| line.parse().ok());
+    // The line is followed by a column where the text cannot be parsed.
+    let line = error.strip_prefix(&format!("{name}.hlo:")).and_then(|rest| rest.split(':').next());
+    let line = line.and_then(|line| line.parse().ok());
     assert!(line.is_some_and(|line: usize| (1..=text.lines().count()).contains(&line)), "{name}: {error}");
 }
 
@@ -143,19 +146,19 @@ fn errors_say_what_was_expected_and_found() {
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(0)\n  ROOT y = $t[$batch,$seq,$mlp] multiply(gate, up)\n}\n",
-        "swiglu.hlo:5: `up`: column 3: parameter number 0 is already that of `gate`",
+        "swiglu.hlo:5:3: `up`: duplicate parameter number 0; first used by `gate`",
     );
     check(
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(2)\n  ROOT y = $t[$batch,$seq,$mlp] multiply(gate, up)\n}\n",
-        "swiglu.hlo:5: `up`: column 3: expected parameter numbers 0 to 1, found 2",
+        "swiglu.hlo:5:3: `up`: expected parameter numbers 0 to 1, found 2",
     );
     check(
         "swiglu",
         "HloModule s\n\nENTRY s {\n  gate = $t[$batch,$seq,$mlp] parameter(0)\n  up = $t[$batch,$seq,$mlp] \
          parameter(1)\n  ROOT y = $t[$batch,$seq,$mlp] custom-call(gate, up), custom_call_target=\"gate\"\n}\n",
-        "swiglu.hlo:6: `y`: cannot differentiate custom-call: its derivative is not known",
+        "swiglu.hlo:6: `y`: cannot differentiate custom-call: the derivative of a custom call is unknown",
     );
     check(
         "attention_packed",
@@ -177,6 +180,6 @@ fn the_program_says_so_too() {
         "error: mine/embed.hlo:3: `e`: parameter 0 is missing: expected f32[256,64]\n\
          mine/embed.hlo:3: `e`: parameter 1 is missing: expected s32[4,32]\n\
          mine/embed.hlo:4: `x`: expected f32[4,32,64] as the result, found f32[]\n\n\
-         hint: a template given with --templates must keep its parameters and result\n",
+         hint: a replaced template must keep its parameters and result\n",
     );
 }

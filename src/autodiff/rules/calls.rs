@@ -1,6 +1,9 @@
-use super::{MISMATCH, Vjp};
+use super::{INVALID_ATTRS, Vjp};
 use crate::{
-    autodiff::{AutodiffError, Keep, Step, backward, zeros},
+    autodiff::{
+        AutodiffError, SavePolicy, backward,
+        tape::{Step, zeros},
+    },
     base::Shape,
     hlo::{Attrs, Value},
 };
@@ -10,11 +13,11 @@ pub fn tuple<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     Vjp::Rule((0..step.instr.operands.len()).map(part).collect())
 }
 
-/// The other elements of the tuple get zeros.
+/// The other elements of the tuple have a zero cotangent.
 pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let (Attrs::TupleIndex(taken), Shape::Tuple(elements)) = (&step.instr.attrs, step.operand_shape(0))
     else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(INVALID_ATTRS);
     };
     let b = step.builder();
     let part = |(index, shape)| if index == *taken { step.cotangent } else { zeros(b, shape) };
@@ -22,18 +25,18 @@ pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     Vjp::Rule(vec![Some(b.tuple(&parts))])
 }
 
-/// A call of a computation with a gradient of its own uses that one; else the callee is differentiated too, once for
-/// all its calls.
+/// A callee with a custom VJP is differentiated by that; any other callee is differentiated too, once for all its calls.
 pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
     let Attrs::Call(callee) = step.instr.attrs else {
-        return Ok(Vjp::None(MISMATCH));
+        return Ok(Vjp::Unsupported(INVALID_ATTRS));
     };
     let b = step.builder();
     let mut arguments: Vec<Value<'b>> =
         (0..step.instr.operands.len()).map(|index| step.operand(index)).collect();
-    if let Some(gradient) = b.module().gradient(callee) {
+    let vjps = step.tape.vjps;
+    if let Some(vjp) = vjps.custom(callee) {
         arguments.extend([step.result(), step.cotangent]);
-        let all = b.call(gradient, &arguments);
+        let all = b.call(vjp, &arguments);
         let mut position = 0..;
         let part = |index| {
             let at = step.operand_shape(index).holds_float().then(|| position.next())??;
@@ -42,11 +45,12 @@ pub fn call<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         return Ok(Vjp::Rule((0..step.instr.operands.len()).map(part).collect()));
     }
     let wanted: Vec<usize> = (0..step.wanted.len()).filter(|&index| step.wanted[index]).collect();
-    let derive =
-        |wanted: &[usize]| backward(b.module(), callee, wanted, Keep::Nothing).map(|found| found.computation);
-    let gradient = b.module().derived_once(callee, wanted.clone(), derive)?;
+    let derive = |wanted: &[usize]| {
+        backward(b.module(), vjps, callee, wanted, SavePolicy::Nothing).map(|found| found.computation)
+    };
+    let vjp = vjps.derived(callee, wanted.clone(), derive)?;
     arguments.push(step.cotangent);
-    let found = b.call(gradient, &arguments);
+    let found = b.call(vjp, &arguments);
     let mut parts = vec![None; step.instr.operands.len()];
     wanted.iter().enumerate().for_each(|(at, &index)| parts[index] = Some(found.get(at)));
     Ok(Vjp::Rule(parts))

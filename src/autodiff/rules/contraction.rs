@@ -1,19 +1,19 @@
-use super::{MISMATCH, Vjp};
+use super::{INVALID_ATTRS, Vjp};
 use crate::{
-    autodiff::Step,
-    hlo::{Attrs, Comparison, DotDims, Opcode, Value},
+    autodiff::tape::Step,
+    hlo::{Attrs, ComparisonDirection, DotDims, Opcode, Value},
 };
 
-/// A dot is bilinear: the cotangent of one side is the other side contracted with the cotangent of the result.
+/// The cotangent of one operand is the other operand contracted with the cotangent of the result.
 pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dot(dims) = &step.instr.attrs else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(INVALID_ATTRS);
     };
     let rank = |index: usize| step.operand_shape(index).as_array().map_or(0, |array| array.rank());
-    let lhs = Side { batch: &dims.lhs_batch, contracting: &dims.lhs_contracting, rank: rank(0) };
-    let rhs = Side { batch: &dims.rhs_batch, contracting: &dims.rhs_contracting, rank: rank(1) };
+    let lhs = DotOperand { batch: &dims.lhs_batch, contracting: &dims.lhs_contracting, rank: rank(0) };
+    let rhs = DotOperand { batch: &dims.rhs_batch, contracting: &dims.rhs_contracting, rank: rank(1) };
     let batch = dims.lhs_batch.len();
-    // The result's dimensions: batch, free of the left, free of the right.
+    // Dimensions of the result: batch, free of the left operand, free of the right operand.
     let lhs_free: Vec<usize> = (batch..batch + lhs.free().len()).collect();
     let rhs_free: Vec<usize> = (batch + lhs_free.len()..step.cotangent.dims().len()).collect();
     Vjp::Rule(vec![
@@ -23,13 +23,13 @@ pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// One operand of a dot.
-struct Side<'a> {
+struct DotOperand<'a> {
     batch: &'a [usize],
     contracting: &'a [usize],
     rank: usize,
 }
 
-impl Side<'_> {
+impl DotOperand<'_> {
     fn free(&self) -> Vec<usize> {
         (0..self.rank).filter(|dim| !self.batch.contains(dim) && !self.contracting.contains(dim)).collect()
     }
@@ -40,17 +40,17 @@ impl Side<'_> {
 fn side<'b>(
     step: &Step<'_, 'b>,
     index: usize,
-    this: &Side<'_>,
-    other: &Side<'_>,
+    this: &DotOperand<'_>,
+    other: &DotOperand<'_>,
     this_free: &[usize],
     other_free: &[usize],
 ) -> Value<'b> {
-    let other_value = step.operand(1 - index);
-    let dtype = other_value.dtype();
+    let other_operand = step.operand(1 - index);
+    let dtype = other_operand.dtype();
     let ct = step.cotangent.convert(dtype);
     let result_batch: Vec<usize> = (0..this.batch.len()).collect();
 
-    // What is left of `other` after contracting its free dimensions, as dimensions of `this`.
+    // The dimensions of `this` that pair with those which remain of `other` once its free dimensions are contracted.
     let mut rest: Vec<usize> = other.contracting.to_vec();
     rest.sort_unstable();
     let paired = |dim: &usize| {
@@ -59,8 +59,8 @@ fn side<'b>(
     };
     let rest: Vec<usize> = rest.iter().map(paired).collect();
 
-    // Of the two operand orders take the one that leaves the dimensions as `this` has them: a transposed copy of a thin
-    // product costs more than the product.
+    // The operand order that yields the dimensions in the order of `this` is preferred: a transposed copy of a thin product
+    // costs more than the product.
     debug_assert_eq!(this.free().len(), this_free.len());
     let ct_first = [this.batch, &this.free(), &rest].concat();
     let other_first = [this.batch, &rest, &this.free()].concat();
@@ -71,7 +71,7 @@ fn side<'b>(
             lhs_contracting: other.free(),
             rhs_contracting: other_free.to_vec(),
         };
-        (other_value.dot(ct, dims), other_first)
+        (other_operand.dot(ct, dims), other_first)
     } else {
         let dims = DotDims {
             lhs_batch: result_batch,
@@ -79,7 +79,7 @@ fn side<'b>(
             lhs_contracting: other_free.to_vec(),
             rhs_contracting: other.free(),
         };
-        (ct.dot(other_value, dims), ct_first)
+        (ct.dot(other_operand, dims), ct_first)
     };
     let mut permutation = vec![0; order.len()];
     order.iter().enumerate().for_each(|(i, &dim)| permutation[dim] = i);
@@ -90,30 +90,31 @@ fn is_sorted(dims: &[usize]) -> bool {
     dims.windows(2).all(|pair| pair[0] < pair[1])
 }
 
-/// Sums pass the cotangent to every summand; extrema to the elements that reach them, in equal parts.
+/// The cotangent of a sum goes to all elements, that of a maximum or minimum to the elements that attain it, in equal
+/// shares.
 pub fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Reduce { dims, to_apply } = &step.instr.attrs else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(INVALID_ATTRS);
     };
     if step.wanted[1] {
-        return Vjp::None("the initial value of a fold is taken as constant");
+        return Vjp::Unsupported("the initial value must not depend on a differentiated parameter");
     }
-    let fold = step.builder().module().get(*to_apply);
-    let Some(shape) = step.operand_shape(0).as_array() else { return Vjp::Zero };
+    let reducer = step.builder().module().get(*to_apply);
+    let Some(shape) = step.operand_shape(0).as_array() else { return Vjp::NoGradient };
     let kept: Vec<usize> = (0..shape.rank()).filter(|dim| !dims.contains(dim)).collect();
     let spread = |value: Value<'b>| value.broadcast(&shape.dims, &kept);
-    let part = match fold.fold_opcode() {
+    let part = match reducer.reducer_opcode() {
         Some(Opcode::Add) => spread(step.cotangent),
         Some(Opcode::Maximum | Opcode::Minimum) => {
             let x = step.operand(0);
             let (one, zero) = (step.builder().full(x.array(), 1.0), step.builder().full(x.array(), 0.0));
-            let reaches = x.compare(Comparison::Eq, spread(step.result())).select(one, zero);
-            // Where the initial value wins, none reaches it.
-            let count = reaches.sum(dims);
+            let attains = x.compare(ComparisonDirection::Eq, spread(step.result())).select(one, zero);
+            // If the initial value wins, no element attains it.
+            let count = attains.sum(dims);
             let count = count.max(step.builder().full(count.array(), 1.0));
-            spread(step.cotangent / count) * reaches
+            spread(step.cotangent / count) * attains
         }
-        _ => return Vjp::None("only sums, maxima and minima have a rule"),
+        _ => return Vjp::Unsupported("only sums, maxima and minima have a rule"),
     };
     Vjp::Rule(vec![Some(part), None])
 }

@@ -1,32 +1,34 @@
-use super::{MISMATCH, Vjp};
+use super::{INVALID_ATTRS, Vjp};
 use crate::{
-    autodiff::{Step, zeros},
+    autodiff::tape::{Step, zeros},
     hlo::{Attrs, GatherDims, Opcode, ScatterDims, Value},
 };
 
-/// What was not taken gets zeros.
+/// Elements outside of the slice have a zero cotangent.
 pub fn dynamic_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let whole = zeros(step.builder(), step.operand_shape(0));
-    let part = whole.dynamic_update_slice(step.cotangent, &starts(step, 1));
+    let operand = zeros(step.builder(), step.operand_shape(0));
+    let part = operand.dynamic_update_slice(step.cotangent, &starts(step, 1));
     with_indices(step, vec![Some(part)])
 }
 
-/// The cotangent of what was replaced goes to the update, the rest to the operand.
+/// The cotangent of the slice goes to the update, the rest to the operand.
 pub fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Some(update) = step.operand_shape(1).as_array().cloned() else { return Vjp::None(MISMATCH) };
+    let Some(update) = step.operand_shape(1).as_array().cloned() else {
+        return Vjp::Unsupported(INVALID_ATTRS);
+    };
     let starts = starts(step, 2);
     let rest = step.when_wanted(0, || {
-        let hole = step.builder().full(update.clone(), 0.0);
-        step.cotangent.dynamic_update_slice(hole, &starts)
+        let zeros = step.builder().full(update.clone(), 0.0);
+        step.cotangent.dynamic_update_slice(zeros, &starts)
     });
     let part = step.when_wanted(1, || step.cotangent.dynamic_slice(&starts, &update.dims));
     with_indices(step, vec![rest, part])
 }
 
-/// Slices taken several times gather the sum of their cotangents. Indices are taken to be in range: past the end, XLA's
-/// gather moves a slice inside, but its scatter drops the update.
+/// The cotangents of a slice that is gathered several times are summed. Indices are assumed to be in range: XLA's gather
+/// clamps a start index out of range, but its scatter drops the update.
 pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Gather(dims) = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Gather(dims) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let GatherDims { offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim, slice_sizes: _ } =
         dims.clone();
     let dims = ScatterDims {
@@ -35,20 +37,20 @@ pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
         scatter_dims_to_operand_dims: start_index_map,
         index_vector_dim,
     };
-    let whole = zeros(step.builder(), step.operand_shape(0));
-    Vjp::Rule(vec![Some(whole.scatter_add(step.operand(1), step.cotangent, dims)), None])
+    let operand = zeros(step.builder(), step.operand_shape(0));
+    Vjp::Rule(vec![Some(operand.scatter_add(step.operand(1), step.cotangent, dims)), None])
 }
 
-/// For sums only: the operand passes its cotangent on, each update takes that of the window it was added to.
+/// Only for a sum: the cotangent of the operand is that of the result, the cotangent of an update that of its window.
 pub fn scatter<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
-    let Attrs::Scatter { dims, to_apply } = &step.instr.attrs else { return Vjp::None(MISMATCH) };
+    let Attrs::Scatter { dims, to_apply } = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let combine = step.builder().module().get(*to_apply);
-    if combine.fold_opcode() != Some(Opcode::Add) {
-        return Vjp::None("only sums have a rule");
+    if combine.reducer_opcode() != Some(Opcode::Add) {
+        return Vjp::Unsupported("only sums have a rule");
     }
     let (Some(x), Some(updates)) = (step.operand_shape(0).as_array(), step.operand_shape(2).as_array())
     else {
-        return Vjp::None(MISMATCH);
+        return Vjp::Unsupported(INVALID_ATTRS);
     };
     let ScatterDims {
         update_window_dims,
@@ -75,7 +77,7 @@ fn starts<'b>(step: &Step<'_, 'b>, first: usize) -> Vec<Value<'b>> {
     (first..step.instr.operands.len()).map(|index| step.operand(index)).collect()
 }
 
-/// Start indices are integers and have no cotangent.
+/// Adds the missing cotangents of the start indices, which are integers.
 fn with_indices<'b>(step: &Step<'_, 'b>, mut parts: Vec<Option<Value<'b>>>) -> Vjp<'b> {
     parts.resize(step.instr.operands.len(), None);
     Vjp::Rule(parts)

@@ -1,4 +1,4 @@
-//! One rule for each opcode. The match has no wildcard: a new opcode does not compile until someone decides.
+//! Derivative rules. The match over opcodes has no wildcard, so that a new opcode needs a decision to compile.
 
 mod calls;
 mod contraction;
@@ -6,45 +6,51 @@ mod elementwise;
 mod indexing;
 mod layout;
 
-use super::{AutodiffError, Step};
+use elementwise::{binary, unary};
+
+use super::{AutodiffError, tape::Step};
 use crate::hlo::{Opcode, Value};
 
-/// How an instruction takes part in differentiation.
+/// The vector-Jacobian product of one instruction.
 pub(super) enum Vjp<'b> {
-    /// One cotangent per operand; `None` where the operand has none or nobody wants it.
+    /// One cotangent for each operand; `None` where the operand has none or it is not needed.
     Rule(Vec<Option<Value<'b>>>),
-    /// Piecewise constant: nothing flows back.
-    Zero,
+    /// Piecewise constant: no cotangent is propagated.
+    NoGradient,
     /// There is no rule, for this reason.
-    None(&'static str),
+    Unsupported(&'static str),
 }
 
-/// What no verified module holds.
-const MISMATCH: &str = "its attributes are not of its opcode";
+/// The reason of a case that shape inference rules out.
+const INVALID_ATTRS: &str = "its attributes are invalid for its opcode";
 
-pub(super) fn pull_back<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
+pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
+    let ct = step.cotangent;
+    let (x, y, result) = (|| step.operand(0), || step.operand(1), || step.result());
     Ok(match step.instr.opcode {
-        Opcode::Abs
-        | Opcode::Cosine
-        | Opcode::Exponential
-        | Opcode::ExponentialMinusOne
-        | Opcode::Log
-        | Opcode::LogPlusOne
-        | Opcode::Logistic
-        | Opcode::Negate
-        | Opcode::Rsqrt
-        | Opcode::Sine
-        | Opcode::Sqrt
-        | Opcode::Tanh
-        | Opcode::Convert => elementwise::unary(step),
-        Opcode::Add
-        | Opcode::Divide
-        | Opcode::Maximum
-        | Opcode::Minimum
-        | Opcode::Multiply
-        | Opcode::Power
-        | Opcode::Remainder
-        | Opcode::Subtract => elementwise::binary(step),
+        Opcode::Abs => unary(ct * x().sign()),
+        Opcode::Cosine => unary(-(ct * x().sin())),
+        Opcode::Exponential => unary(ct * result()),
+        Opcode::ExponentialMinusOne => unary(ct * (result() + 1.0)),
+        Opcode::Log => unary(ct / x()),
+        Opcode::LogPlusOne => unary(ct / (x() + 1.0)),
+        Opcode::Logistic => elementwise::logistic(step),
+        Opcode::Negate => unary(-ct),
+        Opcode::Rsqrt => unary(ct * (result() / x() * -0.5)),
+        Opcode::Sine => unary(ct * x().cos()),
+        Opcode::Sqrt => unary(ct / (result() * 2.0)),
+        Opcode::Tanh => elementwise::tanh(step),
+        Opcode::Convert => elementwise::convert(step),
+
+        Opcode::Add => binary(step, || ct, || ct),
+        Opcode::Subtract => binary(step, || ct, || -ct),
+        Opcode::Multiply => binary(step, || ct * y(), || ct * x()),
+        Opcode::Divide => binary(step, || ct / y(), || -(ct * result() / y())),
+        Opcode::Maximum => elementwise::maximum(step),
+        Opcode::Minimum => elementwise::minimum(step),
+        Opcode::Power => elementwise::power(step),
+        // x rem y = x - trunc(x / y) y, and x - (x rem y) is that multiple of y.
+        Opcode::Remainder => binary(step, || ct, || -(ct * ((x() - result()) / y()))),
         Opcode::Select => elementwise::select(step),
         Opcode::Clamp => elementwise::clamp(step),
 
@@ -55,38 +61,26 @@ pub(super) fn pull_back<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffErro
         Opcode::Concatenate => layout::concatenate(step),
         Opcode::Slice => layout::slice(step),
         Opcode::Pad => layout::pad(step),
-
-        Opcode::Dot => contraction::dot(step),
-        Opcode::Reduce => contraction::reduce(step),
-
         Opcode::DynamicSlice => indexing::dynamic_slice(step),
         Opcode::DynamicUpdateSlice => indexing::dynamic_update_slice(step),
         Opcode::Gather => indexing::gather(step),
         Opcode::Scatter => indexing::scatter(step),
+        Opcode::Dot => contraction::dot(step),
+        Opcode::Reduce => contraction::reduce(step),
 
         Opcode::Tuple => calls::tuple(step),
         Opcode::GetTupleElement => calls::get_tuple_element(step),
         Opcode::Call => calls::call(step)?,
-        Opcode::OptimizationBarrier => Vjp::Rule(vec![Some(step.cotangent)]),
+        Opcode::OptimizationBarrier => unary(ct),
 
-        Opcode::Parameter
-        | Opcode::Constant
-        | Opcode::Iota
-        | Opcode::Ceil
-        | Opcode::Floor
-        | Opcode::RoundNearestEven
-        | Opcode::Sign
-        | Opcode::Not
-        | Opcode::IsFinite
-        | Opcode::And
-        | Opcode::Or
-        | Opcode::Xor
-        | Opcode::ShiftLeft
-        | Opcode::ShiftRightLogical
-        | Opcode::Compare => Vjp::Zero,
+        Opcode::Parameter | Opcode::Constant | Opcode::Iota => Vjp::NoGradient,
+        Opcode::Ceil | Opcode::Floor | Opcode::RoundNearestEven | Opcode::Sign => Vjp::NoGradient,
+        Opcode::IsFinite | Opcode::Compare | Opcode::Not => Vjp::NoGradient,
+        Opcode::And | Opcode::Or | Opcode::Xor => Vjp::NoGradient,
+        Opcode::ShiftLeft | Opcode::ShiftRightLogical => Vjp::NoGradient,
 
-        Opcode::BitcastConvert => Vjp::None("the bits of a number have no derivative"),
-        Opcode::While => Vjp::None("loops are differentiated by whoever writes them"),
-        Opcode::CustomCall => Vjp::None("its derivative is not known"),
+        Opcode::BitcastConvert => Vjp::Unsupported("a bit pattern has no derivative"),
+        Opcode::While => Vjp::Unsupported("a loop needs a backward loop written by hand"),
+        Opcode::CustomCall => Vjp::Unsupported("the derivative of a custom call is unknown"),
     })
 }

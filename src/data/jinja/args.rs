@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use super::{Error, Result, value::Value};
+use super::{
+    error::{Error, Result},
+    undefined::defined,
+    value::PyValue,
+};
 
 /// Values passed to a function.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
-    pub positional: Vec<Value>,
-    pub named: Vec<(Arc<str>, Value)>,
+    pub positional: Vec<PyValue>,
+    pub named: Vec<(Arc<str>, PyValue)>,
 }
 
 impl Args {
     /// The arguments of the parameters `names` of `function`; an argument that was not passed is `None`.
-    pub fn bind<const N: usize>(self, function: &str, names: [&str; N]) -> Result<[Option<Value>; N]> {
+    pub fn bind<const N: usize>(self, function: &str, names: [&str; N]) -> Result<[Option<PyValue>; N]> {
         let mut bound = [const { None }; N];
         let given = self.positional.len();
         if given > N {
@@ -35,7 +39,7 @@ impl Args {
     }
 
     /// As [`Self::bind`], for a function of Python that takes no names.
-    pub fn bind_positional<const N: usize>(self, function: &str) -> Result<[Option<Value>; N]> {
+    pub fn bind_positional<const N: usize>(self, function: &str) -> Result<[Option<PyValue>; N]> {
         if !self.named.is_empty() {
             return Err(Error::new(format!("{function}() takes no keyword arguments")));
         }
@@ -49,37 +53,48 @@ impl Args {
 }
 
 /// The argument, which must have been passed.
-pub fn required(argument: Option<Value>, function: &str, name: &str) -> Result<Value> {
+pub fn required(argument: Option<PyValue>, function: &str, name: &str) -> Result<PyValue> {
     argument
         .ok_or_else(|| Error::new(format!("{function}() missing 1 required positional argument: '{name}'")))
 }
 
 /// An integer, or `default`.
-pub fn int_or(argument: Option<Value>, default: i128) -> Result<i128> {
+pub fn int_or(argument: Option<PyValue>, default: i128) -> Result<i128> {
     argument.map_or(Ok(default), |value| int(&value))
 }
 
 /// The integer of a value.
-pub fn int(value: &Value) -> Result<i128> {
-    super::number::defined(value)?;
+pub fn int(value: &PyValue) -> Result<i128> {
+    defined(value)?;
     let found = || Error::new(format!("'{}' object cannot be interpreted as an integer", value.type_name()));
     value.as_int().ok_or_else(found)
 }
 
 /// A text.
-pub fn text(value: &Value, function: &str) -> Result<String> {
+pub fn text(value: &PyValue, function: &str) -> Result<String> {
     match value {
-        Value::Text(text) => Ok(text.text.clone()),
+        PyValue::Text(text) => Ok(text.text.clone()),
         _ => Err(Error::new(format!("{function}: expected str, found {}", value.type_name()))),
     }
 }
 
 /// Whether an argument was passed and is true.
-pub fn is_true(argument: Option<Value>) -> bool {
+pub fn is_true(argument: Option<PyValue>) -> bool {
     argument.is_some_and(|value| value.is_true())
 }
 
 /// The argument, unless it is `None`.
-pub fn not_none(argument: Option<Value>) -> Option<Value> {
-    argument.filter(|value| !matches!(value, Value::None))
+pub fn not_none(argument: Option<PyValue>) -> Option<PyValue> {
+    argument.filter(|value| !matches!(value, PyValue::None))
+}
+
+/// The bounds `start` and `stop` of a search in `length` items.
+pub fn bounds(length: usize, start: Option<PyValue>, stop: Option<PyValue>) -> Result<(usize, usize)> {
+    let bound = |value: Option<PyValue>, default: usize| -> Result<usize> {
+        let Some(value) = value.filter(|value| !matches!(value, PyValue::None)) else { return Ok(default) };
+        let index = int(&value)?;
+        let index = if index < 0 { (index + length as i128).max(0) } else { index };
+        Ok(usize::try_from(index).unwrap_or(usize::MAX))
+    };
+    Ok((bound(start, 0)?, bound(stop, length)?.min(length)))
 }

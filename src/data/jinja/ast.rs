@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::value::Text;
+use super::text::Text;
 
-/// A piece of a template.
+/// A statement or text of a template.
 #[derive(Debug)]
 pub enum Statement {
     Text(Arc<str>),
@@ -12,10 +12,10 @@ pub enum Statement {
     For(Arc<For>),
     /// Conditions with their bodies, and the body of `else`.
     If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
-    Set(Target, Expr),
+    Set(AssignTarget, Expr),
     /// `{% set x | filter %}body{% endset %}`; the filters apply to [`BODY`].
-    SetBlock(Target, Expr, Vec<Statement>),
-    With(Vec<(Target, Expr)>, Vec<Statement>),
+    SetBlock(AssignTarget, Expr, Vec<Statement>),
+    With(Vec<(AssignTarget, Expr)>, Vec<Statement>),
     Macro(Arc<Macro>),
     /// A call with its `caller`.
     Call(Expr, Arc<Macro>),
@@ -27,14 +27,14 @@ pub enum Statement {
     Continue,
 }
 
-/// Name under which filters of a block find its text; no name of a template.
+/// Variable with the text of a block for its filters; not a valid name in templates.
 pub const BODY: &str = "<body>";
 
 /// `{% for target in items if test recursive %}body{% else %}otherwise{% endfor %}`.
 #[derive(Debug)]
 pub struct For {
     pub line: usize,
-    pub target: Target,
+    pub target: AssignTarget,
     pub items: Expr,
     pub test: Option<Expr>,
     pub kind: LoopKind,
@@ -60,7 +60,7 @@ pub struct Macro {
     pub reads: Specials,
 }
 
-/// Which of the special variables of a macro are read.
+/// Special variables that a macro reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Specials {
     pub caller: bool,
@@ -68,35 +68,35 @@ pub struct Specials {
     pub kwargs: bool,
 }
 
-/// What can be assigned to.
+/// Target of an assignment.
 #[derive(Debug)]
-pub enum Target {
+pub enum AssignTarget {
     Name(Arc<str>),
     /// `namespace.attribute`, with its line.
     Attribute(Arc<str>, Arc<str>, usize),
-    Tuple(Vec<Target>, usize),
+    Tuple(Vec<AssignTarget>, usize),
 }
 
 /// An expression with its line.
 #[derive(Debug)]
 pub struct Expr {
     pub line: usize,
-    pub kind: Kind,
-    /// Levels of expressions in it.
+    pub kind: ExprKind,
+    /// Levels of nested expressions, including this one.
     pub depth: usize,
 }
 
 impl Expr {
     /// An expression at a line.
-    pub fn new(line: usize, kind: Kind) -> Self {
+    pub fn new(line: usize, kind: ExprKind) -> Self {
         let depth = 1 + kind.children_depth();
         Self { line, kind, depth }
     }
 }
 
-/// What an expression is.
+/// Kinds of expressions.
 #[derive(Debug)]
-pub enum Kind {
+pub enum ExprKind {
     None,
     Bool(bool),
     Int(i128),
@@ -111,20 +111,20 @@ pub enum Kind {
     Positive(Box<Expr>),
     And(Box<(Expr, Expr)>),
     Or(Box<(Expr, Expr)>),
-    Binary(Operator, Box<(Expr, Expr)>),
-    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    Binary(BinaryOp, Box<(Expr, Expr)>),
+    Compare(Box<Expr>, Vec<(CompareOp, Expr)>),
     Concat(Vec<Expr>),
     /// Condition, value, and the value otherwise.
     Condition(Box<(Expr, Expr, Option<Expr>)>),
     Attribute(Box<Expr>, Arc<str>),
     Item(Box<(Expr, Expr)>),
     Slice(Box<(Expr, [Option<Expr>; 3])>),
-    Filter(Box<Expr>, Arc<str>, Arguments),
-    Test(Box<Expr>, Arc<str>, Arguments),
-    Call(Box<Expr>, Arguments),
+    Filter(Box<Expr>, Arc<str>, CallArguments),
+    Test(Box<Expr>, Arc<str>, CallArguments),
+    Call(Box<Expr>, CallArguments),
 }
 
-impl Kind {
+impl ExprKind {
     fn children_depth(&self) -> usize {
         let pair = |pair: &(Expr, Expr)| pair.0.depth.max(pair.1.depth);
         match self {
@@ -153,14 +153,14 @@ fn deepest<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> usize {
 
 /// Arguments of a call.
 #[derive(Debug, Default)]
-pub struct Arguments {
+pub struct CallArguments {
     pub positional: Vec<Expr>,
     pub named: Vec<(Arc<str>, Expr)>,
     pub rest: Option<Box<Expr>>,
     pub named_rest: Option<Box<Expr>>,
 }
 
-impl Arguments {
+impl CallArguments {
     fn depth(&self) -> usize {
         let named = self.named.iter().map(|(_, value)| value);
         let rest = self.rest.as_deref().into_iter().chain(self.named_rest.as_deref());
@@ -170,7 +170,7 @@ impl Arguments {
 
 /// Binary arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum BinaryOp {
     Add,
     Subtract,
     Multiply,
@@ -180,8 +180,8 @@ pub enum Operator {
     Power,
 }
 
-impl Operator {
-    /// Its spelling, as Python's error messages have it.
+impl BinaryOp {
+    /// Symbol of the operator in Python's error messages.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -197,7 +197,7 @@ impl Operator {
 
 /// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum CompareOp {
     Equal,
     NotEqual,
     Less,
@@ -208,8 +208,8 @@ pub enum Comparison {
     NotIn,
 }
 
-impl Comparison {
-    /// Its spelling.
+impl CompareOp {
+    /// Symbol of the operator.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",

@@ -3,36 +3,37 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    Error, Result, index, methods,
-    number::undefined_error,
-    value::{Loop, Undefined, Value},
+    error::{Error, Result},
+    index, names,
+    undefined::undefined_error,
+    value::{Closure, Loop, PyValue, Undefined, View},
 };
 
 /// `value.name`: an attribute of the object, or else an item.
-pub fn attribute(value: &Value, name: &Arc<str>) -> Result<Value> {
-    if let Value::Undefined(undefined) = value {
+pub fn attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
+    if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
     if let Some(found) = own_attribute(value, name)? {
         return Ok(found);
     }
-    if let Value::Dict(dict) = value
+    if let PyValue::Dict(dict) = value
         && let Some(found) = dict.get_text(name)
     {
         return Ok(found.clone());
     }
-    missing(value, Value::text(&**name)?)
+    missing(value, PyValue::text(&**name)?)
 }
 
 /// `value[key]`: an item, or else an attribute of the object.
-pub fn item(value: &Value, key: &Value) -> Result<Value> {
-    if let Value::Undefined(undefined) = value {
+pub fn item(value: &PyValue, key: &PyValue) -> Result<PyValue> {
+    if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
     if let Some(found) = index::item(value, key)? {
         return Ok(found);
     }
-    if let Value::Text(name) = key
+    if let PyValue::Text(name) = key
         && let Some(found) = own_attribute(value, &Arc::from(name.text.as_str()))?
     {
         return Ok(found);
@@ -40,22 +41,50 @@ pub fn item(value: &Value, key: &Value) -> Result<Value> {
     missing(value, key.clone())
 }
 
-fn missing(value: &Value, name: Value) -> Result<Value> {
-    Ok(Value::Undefined(Rc::new(Undefined::Attribute(value.type_in_messages(), name))))
+fn missing(value: &PyValue, name: PyValue) -> Result<PyValue> {
+    Ok(PyValue::Undefined(Rc::new(Undefined::Attribute(type_in_messages(value), name))))
+}
+
+/// Name of a value's type in messages about undefined values.
+fn type_in_messages(value: &PyValue) -> &'static str {
+    match value {
+        PyValue::None => "None",
+        PyValue::Bool(_) => "bool object",
+        PyValue::Int(_) => "int object",
+        PyValue::Float(_) => "float object",
+        PyValue::Text(_) => "str object",
+        PyValue::Markup(_) => "markupsafe.Markup object",
+        PyValue::List(_) => "list object",
+        PyValue::Tuple(_) => "tuple object",
+        PyValue::Dict(_) => "dict object",
+        PyValue::Namespace(_) => "namespace object",
+        PyValue::Loop(_) => "jinja2.runtime.LoopContext object",
+        PyValue::Range(_) => "range object",
+        PyValue::Macro(_) => "jinja2.runtime.Macro object",
+        PyValue::View(View::Keys, _) => "dict_keys object",
+        PyValue::View(View::Values, _) => "dict_values object",
+        PyValue::View(View::Items, _) => "dict_items object",
+        PyValue::Iterator(_) => "generator object",
+        PyValue::Undefined(_)
+        | PyValue::Function(_)
+        | PyValue::Method(_)
+        | PyValue::Cycler(_)
+        | PyValue::Joiner(_) => "object",
+    }
 }
 
 /// `value|attr(name)`: an attribute of the object and nothing else.
-pub fn only_attribute(value: &Value, name: &Arc<str>) -> Result<Value> {
-    if let Value::Undefined(undefined) = value {
+pub fn only_attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
+    if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
     match own_attribute(value, name)? {
         Some(found) => Ok(found),
-        None => missing(value, Value::text(&**name)?),
+        None => missing(value, PyValue::text(&**name)?),
     }
 }
 
-/// Attributes that every object of Python has.
+/// Attributes of every Python object.
 const OBJECT: [&str; 24] = [
     "__class__",
     "__delattr__",
@@ -83,7 +112,7 @@ const OBJECT: [&str; 24] = [
     "__subclasshook__",
 ];
 
-/// Attributes whose names begin with an underscore that containers and numbers have besides.
+/// Further attributes of containers, numbers and functions whose names begin with an underscore.
 const PRIVATE: [&str; 22] = [
     "__len__",
     "__getitem__",
@@ -109,84 +138,88 @@ const PRIVATE: [&str; 22] = [
     "__index__",
 ];
 
-fn own_attribute(value: &Value, name: &Arc<str>) -> Result<Option<Value>> {
+fn own_attribute(value: &PyValue, name: &Arc<str>) -> Result<Option<PyValue>> {
     if name.starts_with('_') {
-        let namespace = matches!(value, Value::Namespace(_)) && !name.starts_with("__");
+        let namespace = matches!(value, PyValue::Namespace(_)) && !name.starts_with("__");
         if OBJECT.contains(&&**name) || PRIVATE.contains(&&**name) && !namespace {
             return Ok(Some(unsafe_attribute(value, name)));
         }
         return Ok(None);
     }
-    if let Value::Markup(_) = value
-        && methods::TEXT.contains(&&**name)
+    if let PyValue::Markup(_) = value
+        && names::TEXT.contains(&&**name)
     {
         return Err(Error::unsupported(format!("'{name}' of text that `escape` or `safe` returned")));
     }
-    let (safe, mutating) = methods::names(value);
+    let (safe, mutating) = names::methods(value);
     if mutating.contains(&&**name) {
         return Ok(Some(unsafe_attribute(value, name)));
     }
     if safe.contains(&&**name) {
-        return Ok(Some(Value::Method(Rc::new((value.clone(), name.clone())))));
+        return Ok(Some(PyValue::Method(Rc::new((value.clone(), name.clone())))));
     }
     match value {
-        Value::Namespace(namespace) => {
+        PyValue::Namespace(namespace) => {
             let attributes = namespace.attributes.borrow();
             Ok(attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
         }
-        Value::Loop(inner) => loop_attribute(value, inner, name),
-        Value::Macro(closure) => macro_attribute(closure, name),
-        Value::Cycler(cycler) => match &**name {
+        PyValue::Loop(inner) => loop_attribute(value, inner, name),
+        PyValue::Macro(closure) => macro_attribute(closure, name),
+        PyValue::Cycler(cycler) => match &**name {
             "current" => Ok(Some(
-                cycler.items.get(cycler.at.get() % cycler.items.len().max(1)).cloned().unwrap_or(Value::None),
+                cycler
+                    .items
+                    .get(cycler.at.get() % cycler.items.len().max(1))
+                    .cloned()
+                    .unwrap_or(PyValue::None),
             )),
-            "pos" => Ok(Some(Value::Int(cycler.at.get() as i128))),
-            "items" => Ok(Some(Value::tuple(cycler.items.clone())?)),
+            "pos" => Ok(Some(PyValue::Int(cycler.at.get() as i128))),
+            "items" => Ok(Some(PyValue::tuple(cycler.items.clone())?)),
             _ => Ok(None),
         },
-        Value::Joiner(joiner) => match &**name {
+        PyValue::Joiner(joiner) => match &**name {
             "sep" => Ok(Some(joiner.separator.clone())),
-            "used" => Ok(Some(Value::Bool(joiner.used.get()))),
+            "used" => Ok(Some(PyValue::Bool(joiner.used.get()))),
             _ => Ok(None),
         },
-        Value::Tuple(list) if list.is_group.get() => Ok(match &**name {
+        PyValue::Tuple(list) if list.is_group.get() => Ok(match &**name {
             "grouper" => list.items.first().cloned(),
             "list" => list.items.get(1).cloned(),
             _ => None,
         }),
-        Value::Range(range) => Ok(match &**name {
-            "start" => Some(Value::Int(range.start)),
-            "stop" => Some(Value::Int(range.stop)),
-            "step" => Some(Value::Int(range.step)),
+        PyValue::Range(range) => Ok(match &**name {
+            "start" => Some(PyValue::Int(range.start)),
+            "stop" => Some(PyValue::Int(range.stop)),
+            "step" => Some(PyValue::Int(range.step)),
             _ => None,
         }),
-        Value::Int(_) | Value::Bool(_) => match &**name {
-            "real" | "numerator" => Ok(value.as_int().map(Value::Int)),
-            "imag" => Ok(Some(Value::Int(0))),
-            "denominator" => Ok(Some(Value::Int(1))),
+        PyValue::Int(_) | PyValue::Bool(_) => match &**name {
+            "real" | "numerator" => Ok(value.as_int().map(PyValue::Int)),
+            "imag" => Ok(Some(PyValue::Int(0))),
+            "denominator" => Ok(Some(PyValue::Int(1))),
             _ => Ok(None),
         },
-        Value::Float(_) => Ok(match &**name {
+        PyValue::Float(_) => Ok(match &**name {
             "real" => Some(value.clone()),
-            "imag" => Some(Value::Float(0.0)),
+            "imag" => Some(PyValue::Float(0.0)),
             _ => None,
         }),
-        Value::View(..) if &**name == "mapping" => Err(Error::unsupported("'mapping' of a view")),
-        Value::Function(_) | Value::Method(_) => {
+        PyValue::View(..) if &**name == "mapping" => Err(Error::unsupported("'mapping' of a view")),
+        PyValue::Function(_) | PyValue::Method(_) => {
             Err(Error::unsupported(format!("the attribute '{name}' of a function")))
         }
         _ => Ok(None),
     }
 }
 
-fn unsafe_attribute(value: &Value, name: &str) -> Value {
+fn unsafe_attribute(value: &PyValue, name: &str) -> PyValue {
     let kind = value.type_name();
-    Value::undefined(format!("access to attribute '{name}' of '{kind}' object is unsafe."))
+    PyValue::undefined(format!("access to attribute '{name}' of '{kind}' object is unsafe."))
 }
 
-fn loop_attribute(value: &Value, inner: &Rc<Loop>, name: &Arc<str>) -> Result<Option<Value>> {
+fn loop_attribute(value: &PyValue, inner: &Rc<Loop>, name: &Arc<str>) -> Result<Option<PyValue>> {
     let (index, length) = (inner.index.get(), inner.items.len());
-    let int = |value: usize| Ok(Some(Value::Int(value as i128)));
+    let int = |value: usize| Ok(Some(PyValue::Int(value as i128)));
     match &**name {
         "index" => int(index + 1),
         "index0" => int(index),
@@ -195,33 +228,33 @@ fn loop_attribute(value: &Value, inner: &Rc<Loop>, name: &Arc<str>) -> Result<Op
         "length" => int(length),
         "depth" => int(inner.depth + 1),
         "depth0" => int(inner.depth),
-        "first" => Ok(Some(Value::Bool(index == 0))),
-        "last" => Ok(Some(Value::Bool(index + 1 == length))),
+        "first" => Ok(Some(PyValue::Bool(index == 0))),
+        "last" => Ok(Some(PyValue::Bool(index + 1 == length))),
         "previtem" => Ok(Some(match index.checked_sub(1).and_then(|at| inner.items.get(at)) {
             Some(item) => item.clone(),
-            None => Value::undefined("there is no previous item"),
+            None => PyValue::undefined("there is no previous item"),
         })),
         "nextitem" => Ok(Some(match inner.items.get(index + 1) {
             Some(item) => item.clone(),
-            None => Value::undefined("there is no next item"),
+            None => PyValue::undefined("there is no next item"),
         })),
-        "cycle" | "changed" => Ok(Some(Value::Method(Rc::new((value.clone(), name.clone()))))),
+        "cycle" | "changed" => Ok(Some(PyValue::Method(Rc::new((value.clone(), name.clone()))))),
         _ => Ok(None),
     }
 }
 
-fn macro_attribute(closure: &super::value::Closure, name: &str) -> Result<Option<Value>> {
+fn macro_attribute(closure: &Closure, name: &str) -> Result<Option<PyValue>> {
     let definition = &closure.definition;
     Ok(Some(match name {
-        "name" => definition.name.as_deref().map_or(Ok(Value::None), Value::text)?,
+        "name" => definition.name.as_deref().map_or(Ok(PyValue::None), PyValue::text)?,
         "arguments" => {
-            let names = definition.parameters.iter().map(|(name, _)| Value::text(&**name));
+            let names = definition.parameters.iter().map(|(name, _)| PyValue::text(&**name));
             // A list of Python that Jinja2 passes as a tuple.
-            Value::tuple(names.collect::<Result<_>>()?)?
+            PyValue::tuple(names.collect::<Result<_>>()?)?
         }
-        "catch_kwargs" => Value::Bool(definition.reads.kwargs),
-        "catch_varargs" => Value::Bool(definition.reads.varargs),
-        "caller" => Value::Bool(definition.reads.caller),
+        "catch_kwargs" => PyValue::Bool(definition.reads.kwargs),
+        "catch_varargs" => PyValue::Bool(definition.reads.varargs),
+        "caller" => PyValue::Bool(definition.reads.caller),
         _ => return Ok(None),
     }))
 }

@@ -3,28 +3,30 @@
 use std::{cmp::Ordering, rc::Rc};
 
 use super::{
-    Error, Result,
-    ast::Comparison,
+    ast::CompareOp,
+    error::{Error, Result},
+    float::exact_int,
     meter,
-    number::{Number, defined, exact_int},
-    value::{Key, Value, View},
+    number::Number,
+    undefined::defined,
+    value::{HashKey, PyValue, View},
 };
 
 /// An operator applied to two values.
-pub fn compare(comparison: Comparison, left: &Value, right: &Value) -> Result<bool> {
+pub fn compare(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<bool> {
     meter::step(1)?;
     match comparison {
-        Comparison::Equal => equal(left, right),
-        Comparison::NotEqual => Ok(!equal(left, right)?),
-        Comparison::In => contains(right, left),
-        Comparison::NotIn => Ok(!contains(right, left)?),
+        CompareOp::Equal => equal(left, right),
+        CompareOp::NotEqual => Ok(!equal(left, right)?),
+        CompareOp::In => contains(right, left),
+        CompareOp::NotIn => Ok(!contains(right, left)?),
         _ => {
             let order = order(comparison, left, right)?;
             Ok(match (comparison, order) {
                 (_, None) => false,
-                (Comparison::Less, Some(order)) => order == Ordering::Less,
-                (Comparison::LessEqual, Some(order)) => order != Ordering::Greater,
-                (Comparison::Greater, Some(order)) => order == Ordering::Greater,
+                (CompareOp::Less, Some(order)) => order == Ordering::Less,
+                (CompareOp::LessEqual, Some(order)) => order != Ordering::Greater,
+                (CompareOp::Greater, Some(order)) => order == Ordering::Greater,
                 (_, Some(order)) => order != Ordering::Less,
             })
         }
@@ -32,22 +34,22 @@ pub fn compare(comparison: Comparison, left: &Value, right: &Value) -> Result<bo
 }
 
 /// `left == right`.
-pub fn equal(left: &Value, right: &Value) -> Result<bool> {
+pub fn equal(left: &PyValue, right: &PyValue) -> Result<bool> {
     meter::step(1)?;
     if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
         return Ok(order_numbers(a, b) == Some(Ordering::Equal));
     }
     meter::deeper(|| {
         Ok(match (left, right) {
-            (Value::Undefined(_), Value::Undefined(_)) | (Value::None, Value::None) => true,
-            (Value::Text(a) | Value::Markup(a), Value::Text(b) | Value::Markup(b)) => {
+            (PyValue::Undefined(_), PyValue::Undefined(_)) | (PyValue::None, PyValue::None) => true,
+            (PyValue::Text(a) | PyValue::Markup(a), PyValue::Text(b) | PyValue::Markup(b)) => {
                 meter::read(a.text.len().min(b.text.len()))?;
                 a.text == b.text
             }
-            (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+            (PyValue::List(a), PyValue::List(b)) | (PyValue::Tuple(a), PyValue::Tuple(b)) => {
                 a.items.len() == b.items.len() && all_equal(&a.items, &b.items)?
             }
-            (Value::Dict(a), Value::Dict(b)) => {
+            (PyValue::Dict(a), PyValue::Dict(b)) => {
                 if a.items.len() != b.items.len() {
                     return Ok(false);
                 }
@@ -59,23 +61,23 @@ pub fn equal(left: &Value, right: &Value) -> Result<bool> {
                 }
                 true
             }
-            (Value::Range(a), Value::Range(b)) => {
+            (PyValue::Range(a), PyValue::Range(b)) => {
                 let length = a.len();
                 let same_step = length <= 1 || a.step == b.step;
                 length == b.len() && (length == 0 || a.start == b.start && same_step)
             }
-            (Value::View(View::Values, a), Value::View(View::Values, b)) => Rc::ptr_eq(a, b),
-            (Value::View(..), Value::View(..)) => {
+            (PyValue::View(View::Values, a), PyValue::View(View::Values, b)) => Rc::ptr_eq(a, b),
+            (PyValue::View(..), PyValue::View(..)) => {
                 return Err(Error::unsupported("comparison of the views of dicts"));
             }
-            (Value::Namespace(a), Value::Namespace(b)) => Rc::ptr_eq(a, b),
-            (Value::Loop(a), Value::Loop(b)) => Rc::ptr_eq(a, b),
-            (Value::Macro(a), Value::Macro(b)) => Rc::ptr_eq(a, b),
-            (Value::Iterator(a), Value::Iterator(b)) => Rc::ptr_eq(a, b),
-            (Value::Cycler(a), Value::Cycler(b)) => Rc::ptr_eq(a, b),
-            (Value::Joiner(a), Value::Joiner(b)) => Rc::ptr_eq(a, b),
-            (Value::Function(a), Value::Function(b)) => a == b,
-            (Value::Method(_), Value::Method(_)) => {
+            (PyValue::Namespace(a), PyValue::Namespace(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Loop(a), PyValue::Loop(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Macro(a), PyValue::Macro(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Iterator(a), PyValue::Iterator(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Cycler(a), PyValue::Cycler(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Joiner(a), PyValue::Joiner(b)) => Rc::ptr_eq(a, b),
+            (PyValue::Function(a), PyValue::Function(b)) => a == b,
+            (PyValue::Method(_), PyValue::Method(_)) => {
                 return Err(Error::unsupported("comparison of methods"));
             }
             _ => false,
@@ -83,7 +85,7 @@ pub fn equal(left: &Value, right: &Value) -> Result<bool> {
     })
 }
 
-fn all_equal(a: &[Value], b: &[Value]) -> Result<bool> {
+fn all_equal(a: &[PyValue], b: &[PyValue]) -> Result<bool> {
     for (a, b) in a.iter().zip(b) {
         if !equal(a, b)? {
             return Ok(false);
@@ -93,11 +95,11 @@ fn all_equal(a: &[Value], b: &[Value]) -> Result<bool> {
 }
 
 /// `item in container`.
-pub fn contains(container: &Value, item: &Value) -> Result<bool> {
+pub fn contains(container: &PyValue, item: &PyValue) -> Result<bool> {
     match container {
-        Value::Undefined(_) => Ok(false),
-        Value::Text(text) | Value::Markup(text) => match item {
-            Value::Text(part) | Value::Markup(part) => {
+        PyValue::Undefined(_) => Ok(false),
+        PyValue::Text(text) | PyValue::Markup(text) => match item {
+            PyValue::Text(part) | PyValue::Markup(part) => {
                 meter::read(text.text.len())?;
                 Ok(text.text.contains(&part.text))
             }
@@ -106,8 +108,8 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
                 Err(Error::new(format!("'in <string>' requires string as left operand, not {found}")))
             }
         },
-        Value::Dict(dict) | Value::View(View::Keys, dict) => Ok(dict.get(item)?.is_some()),
-        Value::Iterator(iterator) => {
+        PyValue::Dict(dict) | PyValue::View(View::Keys, dict) => Ok(dict.get(item)?.is_some()),
+        PyValue::Iterator(iterator) => {
             while let Some(found) = iterator.take() {
                 if equal(&found, item)? {
                     return Ok(true);
@@ -115,7 +117,7 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
             }
             Ok(false)
         }
-        Value::Range(range) => {
+        PyValue::Range(range) => {
             let Some(number) = Number::of(item) else { return Ok(false) };
             let int = match number {
                 Number::Int(int) => int,
@@ -131,7 +133,7 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
             };
             Ok(inside && (int - range.start) % range.step == 0)
         }
-        Value::List(list) | Value::Tuple(list) => {
+        PyValue::List(list) | PyValue::Tuple(list) => {
             for found in &list.items {
                 if equal(found, item)? {
                     return Ok(true);
@@ -139,7 +141,7 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
             }
             Ok(false)
         }
-        Value::View(..) => {
+        PyValue::View(..) => {
             for found in container.items()? {
                 if equal(&found, item)? {
                     return Ok(true);
@@ -151,8 +153,24 @@ pub fn contains(container: &Value, item: &Value) -> Result<bool> {
     }
 }
 
-/// How two values are ordered; `None` if a NaN is among them.
-pub fn order(comparison: Comparison, left: &Value, right: &Value) -> Result<Option<Ordering>> {
+/// Whether two values are the same object.
+///
+/// # Errors
+/// For equal values whose identity this interpreter does not model.
+pub fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
+    Ok(match (a, b) {
+        (PyValue::None, PyValue::None) => true,
+        (PyValue::Bool(a), PyValue::Bool(b)) => a == b,
+        (PyValue::List(a), PyValue::List(b)) | (PyValue::Tuple(a), PyValue::Tuple(b)) => Rc::ptr_eq(a, b),
+        (PyValue::Dict(a), PyValue::Dict(b)) => Rc::ptr_eq(a, b),
+        (PyValue::Namespace(a), PyValue::Namespace(b)) => Rc::ptr_eq(a, b),
+        _ if a.type_name() != b.type_name() || !equal(a, b)? => false,
+        _ => return Err(Error::unsupported(format!("`sameas` of two objects of type '{}'", a.type_name()))),
+    })
+}
+
+/// Order of two values; `None` if one is NaN.
+pub fn order(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<Option<Ordering>> {
     meter::step(1)?;
     defined(left)?;
     defined(right)?;
@@ -160,11 +178,11 @@ pub fn order(comparison: Comparison, left: &Value, right: &Value) -> Result<Opti
         return Ok(order_numbers(a, b));
     }
     meter::deeper(|| match (left, right) {
-        (Value::Text(a) | Value::Markup(a), Value::Text(b) | Value::Markup(b)) => {
+        (PyValue::Text(a) | PyValue::Markup(a), PyValue::Text(b) | PyValue::Markup(b)) => {
             meter::read(a.text.len().min(b.text.len()))?;
             Ok(Some(a.text.cmp(&b.text)))
         }
-        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => {
+        (PyValue::List(a), PyValue::List(b)) | (PyValue::Tuple(a), PyValue::Tuple(b)) => {
             for (a, b) in a.items.iter().zip(&b.items) {
                 if !equal(a, b)? {
                     return order(comparison, a, b);
@@ -172,7 +190,7 @@ pub fn order(comparison: Comparison, left: &Value, right: &Value) -> Result<Opti
             }
             Ok(Some(a.items.len().cmp(&b.items.len())))
         }
-        (Value::View(..), Value::View(..)) => Err(Error::unsupported("comparison of the views of dicts")),
+        (PyValue::View(..), PyValue::View(..)) => Err(Error::unsupported("comparison of the views of dicts")),
         _ => {
             let symbol = comparison.symbol();
             let (left, right) = (left.type_name(), right.type_name());
@@ -201,10 +219,9 @@ fn order_mixed(int: i128, float: f64) -> Option<Ordering> {
     }
 }
 
-/// The items in the order of their keys; equal ones keep theirs. A merge sort of our own, since a comparison may
-/// fail.
-pub fn sort(items: Vec<(Value, Value)>, reverse: Reverse) -> Result<Vec<Value>> {
-    let mut runs: Vec<Vec<(Value, Value)>> = items.into_iter().map(|item| vec![item]).collect();
+/// Stable sort of items by their keys. The standard sorts do not support comparisons that may fail.
+pub fn sort(items: Vec<(PyValue, PyValue)>, reverse: Reverse) -> Result<Vec<PyValue>> {
+    let mut runs: Vec<Vec<(PyValue, PyValue)>> = items.into_iter().map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
         let mut left = runs.into_iter();
@@ -220,14 +237,14 @@ pub fn sort(items: Vec<(Value, Value)>, reverse: Reverse) -> Result<Vec<Value>> 
 }
 
 fn merge(
-    left: Vec<(Value, Value)>,
-    right: Vec<(Value, Value)>,
+    left: Vec<(PyValue, PyValue)>,
+    right: Vec<(PyValue, PyValue)>,
     reverse: Reverse,
-) -> Result<Vec<(Value, Value)>> {
+) -> Result<Vec<(PyValue, PyValue)>> {
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
     while let (Some((a, _)), Some((b, _))) = (left.peek(), right.peek()) {
-        let order = order(Comparison::Less, b, a)?.ok_or_else(|| Error::unsupported("sorting of NaN"))?;
+        let order = order(CompareOp::Less, b, a)?.ok_or_else(|| Error::unsupported("sorting of NaN"))?;
         let right_first = match reverse {
             Reverse::No => order == Ordering::Less,
             Reverse::Yes => order == Ordering::Greater,
@@ -239,7 +256,7 @@ fn merge(
     Ok(merged)
 }
 
-/// Whether a sort begins with the largest.
+/// Whether a sort is descending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reverse {
     No,
@@ -247,6 +264,6 @@ pub enum Reverse {
 }
 
 /// Whether a value occurs among those with the keys `seen`; adds its key.
-pub fn is_new(seen: &mut std::collections::HashSet<Key>, key: &Value) -> Result<bool> {
-    Ok(seen.insert(Key::of(key)?))
+pub fn is_new(seen: &mut std::collections::HashSet<HashKey>, key: &PyValue) -> Result<bool> {
+    Ok(seen.insert(HashKey::of(key)?))
 }

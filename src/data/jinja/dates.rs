@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::error::{Error, Result};
+
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -92,7 +94,10 @@ impl Moment {
 }
 
 /// `datetime.strftime` in the C locale, for a time in UTC.
-pub fn strftime(format: &str, time: SystemTime) -> Result<String, String> {
+///
+/// # Errors
+/// If a field is unfinished or not supported.
+pub fn strftime(format: &str, time: SystemTime) -> Result<String> {
     let moment = Moment::of(time);
     let mut text = String::new();
     let mut chars = format.chars();
@@ -101,13 +106,15 @@ pub fn strftime(format: &str, time: SystemTime) -> Result<String, String> {
             text.push(c);
             continue;
         }
-        let mut name = chars.next().ok_or("unfinished date field: %")?;
+        let mut name = chars.next().ok_or_else(|| Error::unsupported("unfinished date field: %"))?;
         let bare = name == '-';
         if bare {
-            name = chars.next().ok_or("unfinished date field: %-")?;
+            name = chars.next().ok_or_else(|| Error::unsupported("unfinished date field: %-"))?;
         }
         let field = moment.field(name);
-        let field = field.ok_or_else(|| format!("date field: %{}{name}", if bare { "-" } else { "" }))?;
+        let field = field.ok_or_else(|| {
+            Error::unsupported(format!("date field: %{}{name}", if bare { "-" } else { "" }))
+        })?;
         let short = field.trim_start_matches(['0', ' ']);
         text += match (bare, short) {
             (true, "") => "0",
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_errors() {
-        assert_eq!(strftime("%", UNIX_EPOCH), Err("unfinished date field: %".into()));
-        assert_eq!(strftime("%Q", UNIX_EPOCH), Err("date field: %Q".into()));
+        assert_eq!(strftime("%", UNIX_EPOCH), Err(Error::unsupported("unfinished date field: %")));
+        assert_eq!(strftime("%Q", UNIX_EPOCH), Err(Error::unsupported("date field: %Q")));
     }
 }

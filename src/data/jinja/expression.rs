@@ -3,73 +3,64 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{
-    Error, Result,
     args::Args,
-    ast::{Arguments, Expr, Kind},
-    attribute, call, compare, filters, index,
-    interpreter::{Interpreter, Scope, located, undefined},
-    meter, number, print, tests,
-    value::{Undefined, Value},
+    ast::{CallArguments, CompareOp, Expr, ExprKind},
+    attribute, compare,
+    error::{Error, Result},
+    filters, index,
+    interpreter::Interpreter,
+    meter, names, number, operators, predicates, print,
+    value::{BlockScope, PyValue, Undefined},
 };
 
 impl Interpreter {
     /// The value of an expression; an error has its line.
-    pub(super) fn eval(&mut self, expression: &Expr, scope: &Rc<Scope>) -> Result<Value> {
+    pub(super) fn eval(&mut self, expression: &Expr, scope: &Rc<BlockScope>) -> Result<PyValue> {
         meter::step(1)
             .and_then(|()| meter::deeper(|| self.eval_kind(expression, scope)))
-            .map_err(|error| located(error, expression.line))
+            .map_err(|error| error.or_at(expression.line))
     }
 
-    fn eval_kind(&mut self, expression: &Expr, scope: &Rc<Scope>) -> Result<Value> {
+    fn eval_kind(&mut self, expression: &Expr, scope: &Rc<BlockScope>) -> Result<PyValue> {
         match &expression.kind {
-            Kind::None => Ok(Value::None),
-            Kind::Bool(value) => Ok(Value::Bool(*value)),
-            Kind::Int(value) => Ok(Value::Int(*value)),
-            Kind::Float(value) => Ok(Value::Float(*value)),
-            Kind::Text(text) => Ok(Value::Text(text.clone())),
-            Kind::Name(name) => self.variable(name, scope),
-            Kind::List(items) => Value::list(self.eval_all(items, scope)?),
-            Kind::Tuple(items) => Value::tuple(self.eval_all(items, scope)?),
-            Kind::Dict(items) => {
+            ExprKind::None => Ok(PyValue::None),
+            ExprKind::Bool(value) => Ok(PyValue::Bool(*value)),
+            ExprKind::Int(value) => Ok(PyValue::Int(*value)),
+            ExprKind::Float(value) => Ok(PyValue::Float(*value)),
+            ExprKind::Text(text) => Ok(PyValue::Text(text.clone())),
+            ExprKind::Name(name) => self.variable(name, scope),
+            ExprKind::List(items) => PyValue::list(self.eval_all(items, scope)?),
+            ExprKind::Tuple(items) => PyValue::tuple(self.eval_all(items, scope)?),
+            ExprKind::Dict(items) => {
                 let mut pairs = Vec::with_capacity(items.len());
                 for (key, value) in items {
                     pairs.push((self.eval(key, scope)?, self.eval(value, scope)?));
                 }
-                Value::dict(pairs)
+                PyValue::dict(pairs)
             }
-            Kind::Not(inner) => Ok(Value::Bool(!self.eval(inner, scope)?.is_true())),
-            Kind::Negative(inner) => number::negative(&self.eval(inner, scope)?),
-            Kind::Positive(inner) => number::positive(&self.eval(inner, scope)?),
-            Kind::And(both) => {
+            ExprKind::Not(inner) => Ok(PyValue::Bool(!self.eval(inner, scope)?.is_true())),
+            ExprKind::Negative(inner) => number::negative(&self.eval(inner, scope)?),
+            ExprKind::Positive(inner) => number::positive(&self.eval(inner, scope)?),
+            ExprKind::And(both) => {
                 let left = self.eval(&both.0, scope)?;
                 if left.is_true() { self.eval(&both.1, scope) } else { Ok(left) }
             }
-            Kind::Or(both) => {
+            ExprKind::Or(both) => {
                 let left = self.eval(&both.0, scope)?;
                 if left.is_true() { Ok(left) } else { self.eval(&both.1, scope) }
             }
-            Kind::Binary(operator, both) => {
+            ExprKind::Binary(operator, both) => {
                 let (left, right) = (self.eval(&both.0, scope)?, self.eval(&both.1, scope)?);
-                number::binary(*operator, &left, &right)
+                operators::binary(*operator, &left, &right)
             }
-            Kind::Compare(first, others) => {
-                let mut left = self.eval(first, scope)?;
-                for (comparison, right) in others {
-                    let right = self.eval(right, scope)?;
-                    if !compare::compare(*comparison, &left, &right)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
-                }
-                Ok(Value::Bool(true))
-            }
-            Kind::Concat(parts) => {
+            ExprKind::Compare(first, others) => self.compare(first, others, scope).map(PyValue::Bool),
+            ExprKind::Concat(parts) => {
                 let parts = self.eval_all(parts, scope)?;
                 let mut out = meter::Writer::default();
                 parts.iter().try_for_each(|part| print::write(part, &mut out))?;
-                Value::written(out)
+                PyValue::written(out)
             }
-            Kind::Condition(parts) => {
+            ExprKind::Condition(parts) => {
                 let (test, value, otherwise) = &**parts;
                 if self.eval(test, scope)?.is_true() {
                     return self.eval(value, scope);
@@ -79,14 +70,14 @@ impl Interpreter {
                     None => Ok(no_else(expression.line)),
                 }
             }
-            Kind::Attribute(object, name) => attribute::attribute(&self.eval(object, scope)?, name),
-            Kind::Item(both) => {
+            ExprKind::Attribute(object, name) => attribute::attribute(&self.eval(object, scope)?, name),
+            ExprKind::Item(both) => {
                 let (object, key) = (self.eval(&both.0, scope)?, self.eval(&both.1, scope)?);
                 attribute::item(&object, &key)
             }
-            Kind::Slice(parts) => {
+            ExprKind::Slice(parts) => {
                 let object = self.eval(&parts.0, scope)?;
-                let mut bounds = [Value::None, Value::None, Value::None];
+                let mut bounds = [PyValue::None, PyValue::None, PyValue::None];
                 for (bound, part) in bounds.iter_mut().zip(&parts.1) {
                     if let Some(part) = part {
                         *bound = self.eval(part, scope)?;
@@ -94,34 +85,52 @@ impl Interpreter {
                 }
                 index::slice(&object, bounds)
             }
-            Kind::Filter(input, name, arguments) => {
+            ExprKind::Filter(input, name, arguments) => {
                 let input = self.eval(input, scope)?;
                 filters::apply(name, input, self.args(arguments, scope)?)
             }
-            Kind::Test(input, name, arguments) => {
+            ExprKind::Test(input, name, arguments) => {
                 let input = self.eval(input, scope)?;
-                Ok(Value::Bool(tests::apply(name, &input, self.args(arguments, scope)?)?))
+                Ok(PyValue::Bool(predicates::apply(name, &input, self.args(arguments, scope)?)?))
             }
-            Kind::Call(..) => self.call_with(expression, scope, None),
+            ExprKind::Call(..) => self.call_with(expression, scope, None),
         }
     }
 
-    fn variable(&self, name: &Arc<str>, scope: &Scope) -> Result<Value> {
+    /// A chain of comparisons such as `a < b < c`, up to the first that is false.
+    fn compare(
+        &mut self,
+        first: &Expr,
+        others: &[(CompareOp, Expr)],
+        scope: &Rc<BlockScope>,
+    ) -> Result<bool> {
+        let mut left = self.eval(first, scope)?;
+        for (operator, right) in others {
+            let right = self.eval(right, scope)?;
+            if !compare::compare(*operator, &left, &right)? {
+                return Ok(false);
+            }
+            left = right;
+        }
+        Ok(true)
+    }
+
+    fn variable(&self, name: &Arc<str>, scope: &BlockScope) -> Result<PyValue> {
         if let Some(value) = scope.get(name) {
             return Ok(value);
         }
-        match call::GLOBALS.iter().find(|known| **known == &**name) {
-            Some(known) => Ok(Value::Function(known)),
+        match names::GLOBALS.iter().find(|known| **known == &**name) {
+            Some(known) => Ok(PyValue::Function(known)),
             None if &**name == "self" => Err(Error::unsupported("the variable 'self'")),
-            None => Ok(undefined(name)),
+            None => Ok(PyValue::undefined_name(name)),
         }
     }
 
-    fn eval_all(&mut self, expressions: &[Expr], scope: &Rc<Scope>) -> Result<Vec<Value>> {
+    fn eval_all(&mut self, expressions: &[Expr], scope: &Rc<BlockScope>) -> Result<Vec<PyValue>> {
         expressions.iter().map(|expression| self.eval(expression, scope)).collect()
     }
 
-    fn args(&mut self, arguments: &Arguments, scope: &Rc<Scope>) -> Result<Args> {
+    fn args(&mut self, arguments: &CallArguments, scope: &Rc<BlockScope>) -> Result<Args> {
         let mut args = Args { positional: self.eval_all(&arguments.positional, scope)?, named: Vec::new() };
         for (name, value) in &arguments.named {
             args.named.push((name.clone(), self.eval(value, scope)?));
@@ -130,7 +139,7 @@ impl Interpreter {
             args.positional.extend(self.eval(rest, scope)?.items()?);
         }
         if let Some(rest) = &arguments.named_rest {
-            let Value::Dict(dict) = self.eval(rest, scope)? else {
+            let PyValue::Dict(dict) = self.eval(rest, scope)? else {
                 return Err(Error::new("argument after ** must be a mapping"));
             };
             for (name, value) in &dict.items {
@@ -148,21 +157,21 @@ impl Interpreter {
     pub(super) fn call_with(
         &mut self,
         call: &Expr,
-        scope: &Rc<Scope>,
-        caller: Option<Value>,
-    ) -> Result<Value> {
-        let Kind::Call(callee, arguments) = &call.kind else { return self.eval(call, scope) };
+        scope: &Rc<BlockScope>,
+        caller: Option<PyValue>,
+    ) -> Result<PyValue> {
+        let ExprKind::Call(callee, arguments) = &call.kind else { return self.eval(call, scope) };
         let callee = self.eval(callee, scope)?;
         let mut args = self.args(arguments, scope)?;
         if let Some(caller) = caller {
             args.named.push(("caller".into(), caller));
         }
-        self.call(&callee, args).map_err(|error| located(error, call.line))
+        self.call(&callee, args).map_err(|error| error.or_at(call.line))
     }
 }
 
-fn no_else(line: usize) -> Value {
-    Value::Undefined(Rc::new(Undefined::Hint(format!(
+fn no_else(line: usize) -> PyValue {
+    PyValue::Undefined(Rc::new(Undefined::Hint(format!(
         "the inline if-expression on line {line} evaluated to false and no else section was defined."
     ))))
 }

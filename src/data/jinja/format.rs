@@ -1,24 +1,25 @@
-//! `str.format`, and the digits of floats.
+//! `str.format`.
 
 use super::{
-    Error, Result,
     args::Args,
     attribute,
+    error::{Error, Result},
+    float,
     meter::Writer,
-    number::{Number, exact_int},
+    number::Number,
     print,
-    value::Value,
+    value::PyValue,
 };
 
 /// `text.format(*args)`.
-pub fn format(text: &str, args: &Args) -> Result<Value> {
+pub fn format(text: &str, args: &Args) -> Result<PyValue> {
     let mut out = Writer::default();
     let mut next = Numbering::Unknown;
     write(text, args, &mut next, 3, &mut out)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
-/// How fields name their arguments: by themselves, or by counting.
+/// Numbering of replacement fields: explicit or automatic.
 enum Numbering {
     Unknown,
     Automatic(usize),
@@ -50,7 +51,7 @@ fn write(text: &str, args: &Args, next: &mut Numbering, depth: usize, out: &mut 
     out.push(rest)
 }
 
-/// Where a replacement field ends.
+/// Position of the brace that closes a replacement field.
 fn field_end(text: &str) -> Result<usize> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -87,7 +88,7 @@ fn write_field(field: &str, args: &Args, next: &mut Numbering, depth: usize, out
     match conversion {
         None => {}
         Some('s') => value = print::to_value(&value)?,
-        Some('r') => value = Value::text(print::to_repr(&value)?)?,
+        Some('r') => value = PyValue::text(print::to_repr(&value)?)?,
         Some(other) => {
             return Err(Error::unsupported(format!("the conversion '!{other}' of `format`")));
         }
@@ -97,7 +98,7 @@ fn write_field(field: &str, args: &Args, next: &mut Numbering, depth: usize, out
     write_value(&value, &spec.into_parts().0, out)
 }
 
-fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<Value> {
+fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<PyValue> {
     let end = name.find(['.', '[']).unwrap_or(name.len());
     let (first, mut rest) = name.split_at(end);
     let index = if first.is_empty() {
@@ -139,7 +140,7 @@ fn lookup(name: &str, args: &Args, next: &mut Numbering) -> Result<Value> {
         } else {
             let end = rest.find(']').ok_or_else(|| Error::new("Missing ']' in format string"))?;
             let key = &rest[1..end];
-            let key = key.parse().map_or_else(|_| Value::text(key), |index| Ok(Value::Int(index)))?;
+            let key = key.parse().map_or_else(|_| PyValue::text(key), |index| Ok(PyValue::Int(index)))?;
             value = attribute::item(&value, &key)?;
             rest = &rest[end + 1..];
         }
@@ -238,7 +239,7 @@ impl Spec {
 }
 
 /// Writes `format(value, spec)`.
-fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
+fn write_value(value: &PyValue, spec: &str, out: &mut Writer) -> Result<()> {
     if spec.is_empty() {
         return print::write(value, out);
     }
@@ -247,7 +248,7 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
         Error::new(format!("Unknown format code '{kind}' for object of type '{}'", value.type_name()))
     };
     match (value, Number::of(value)) {
-        (Value::Text(text), _) => {
+        (PyValue::Text(text), _) => {
             if parsed.sign.is_some() || parsed.align == Some('=') || parsed.grouping.is_some() {
                 return Err(Error::unsupported(format!("the format '{spec}' of a string")));
             }
@@ -258,7 +259,7 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
             let cut = parsed.precision.and_then(|precision| text.text.char_indices().nth(precision));
             parsed.write("", cut.map_or(&text.text, |(at, _)| &text.text[..at]), '<', out)
         }
-        (Value::Bool(_), _) if parsed.kind.is_none() => {
+        (PyValue::Bool(_), _) if parsed.kind.is_none() => {
             Err(Error::unsupported(format!("the format '{spec}' of a bool")))
         }
         (_, Some(Number::Int(int)))
@@ -290,9 +291,9 @@ fn write_value(value: &Value, spec: &str, out: &mut Writer) -> Result<()> {
             let number = number.to_f64();
             let size = number.abs();
             let digits = match kind {
-                'r' => print::float(size),
-                '%' => float_digits(size * 100.0, 'f', parsed.precision, parsed.alternate)? + "%",
-                _ => float_digits(size, kind, parsed.precision, parsed.alternate)?,
+                'r' => float::repr(size),
+                '%' => float::digits(size * 100.0, 'f', parsed.precision, parsed.alternate)? + "%",
+                _ => float::digits(size, kind, parsed.precision, parsed.alternate)?,
             };
             let body = parsed.grouped(&digits)?;
             parsed.write(parsed.sign(number.is_sign_negative() && !number.is_nan()), &body, '>', out)
@@ -322,57 +323,4 @@ impl Spec {
         out.push_str(&digits[whole..]);
         Ok(out)
     }
-}
-
-/// Most digits after the decimal point.
-const MAX_PRECISION: usize = 1_000;
-
-/// The digits of a number that is not negative, by the conversions `e`, `f` and `g` of C.
-pub fn float_digits(number: f64, kind: char, precision: Option<usize>, alternate: bool) -> Result<String> {
-    let precision = precision.unwrap_or(6);
-    if precision > MAX_PRECISION {
-        return Err(Error::new(format!("more than {MAX_PRECISION} digits after the decimal point")));
-    }
-    if !number.is_finite() {
-        let digits = if number.is_nan() { "nan" } else { "inf" };
-        return Ok(if kind.is_ascii_uppercase() { digits.to_uppercase() } else { digits.to_owned() });
-    }
-    let point = if alternate && precision == 0 { "." } else { "" };
-    let digits = match kind.to_ascii_lowercase() {
-        'f' => format!("{number:.precision$}{point}"),
-        'e' => exponential(number, precision, point),
-        _ => general(number, precision.max(1), alternate),
-    };
-    Ok(if kind.is_ascii_uppercase() { digits.to_uppercase() } else { digits })
-}
-
-fn exponential(number: f64, precision: usize, point: &str) -> String {
-    let text = format!("{number:.precision$e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    format!("{digits}{point}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
-}
-
-fn general(number: f64, precision: usize, alternate: bool) -> String {
-    let text = format!("{number:.*e}", precision - 1);
-    let exponent: i32 = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
-    let limit = i32::try_from(precision).unwrap_or(i32::MAX);
-    let trimmed = |digits: String| {
-        if alternate || !digits.contains('.') {
-            return digits;
-        }
-        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
-    if (-4..limit).contains(&exponent) {
-        let places = usize::try_from(limit - 1 - exponent).unwrap_or(0);
-        return trimmed(format!("{number:.places$}"));
-    }
-    let text = exponential(number, precision - 1, "");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "+00"));
-    format!("{}e{exponent}", trimmed(digits.to_owned()))
-}
-
-/// The integer that a float is, for conversions to `int`.
-pub fn truncated(value: f64) -> Option<i128> {
-    exact_int(value.trunc())
 }

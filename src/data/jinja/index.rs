@@ -1,35 +1,40 @@
 //! Items and slices of sequences and dicts.
 
-use super::{Error, Result, meter, number::undefined_error, value::Value};
+use super::{
+    error::{Error, Result},
+    meter,
+    undefined::undefined_error,
+    value::PyValue,
+};
 
 /// `value[key]` as Python evaluates it; `None` where that raises a `TypeError` or a `LookupError`.
-pub fn item(value: &Value, key: &Value) -> Result<Option<Value>> {
+pub fn item(value: &PyValue, key: &PyValue) -> Result<Option<PyValue>> {
     match value {
-        Value::Dict(dict) => match dict.get(key) {
+        PyValue::Dict(dict) => match dict.get(key) {
             Ok(found) => Ok(found.cloned()),
             // Unhashable keys are missing ones.
-            Err(_) if matches!(key, Value::List(_) | Value::Dict(_) | Value::View(..)) => Ok(None),
+            Err(_) if matches!(key, PyValue::List(_) | PyValue::Dict(_) | PyValue::View(..)) => Ok(None),
             Err(error) => Err(error),
         },
-        Value::List(list) | Value::Tuple(list) => {
+        PyValue::List(list) | PyValue::Tuple(list) => {
             let at = key.as_int().and_then(|index| position(index, list.items.len()));
             Ok(at.map(|at| list.items[at].clone()))
         }
-        Value::Text(text) => {
+        PyValue::Text(text) => {
             let Some(at) = key.as_int().and_then(|index| position(index, text.chars)) else {
                 return Ok(None);
             };
             if text.chars == text.text.len() {
-                return Value::text(&text.text[at..=at]).map(Some);
+                return PyValue::text(&text.text[at..=at]).map(Some);
             }
             meter::read(text.text.len())?;
-            text.text.chars().nth(at).map(Value::text).transpose()
+            text.text.chars().nth(at).map(PyValue::text).transpose()
         }
-        Value::Range(range) => {
+        PyValue::Range(range) => {
             let at = key.as_int().and_then(|index| position(index, range.len()));
-            Ok(at.map(|at| Value::Int(range.start + range.step * at as i128)))
+            Ok(at.map(|at| PyValue::Int(range.start + range.step * at as i128)))
         }
-        Value::Markup(_) => Err(Error::unsupported("items of text that `escape` or `safe` returned")),
+        PyValue::Markup(_) => Err(Error::unsupported("items of text that `escape` or `safe` returned")),
         _ => Ok(None),
     }
 }
@@ -40,13 +45,13 @@ fn position(index: i128, length: usize) -> Option<usize> {
 }
 
 /// `value[start:stop:step]`.
-pub fn slice(value: &Value, bounds: [Value; 3]) -> Result<Value> {
-    if let Value::Undefined(undefined) = value {
+pub fn slice(value: &PyValue, bounds: [PyValue; 3]) -> Result<PyValue> {
+    if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
-    let bound = |value: &Value| match value {
-        Value::None => Ok(None),
-        Value::Undefined(_) => {
+    let bound = |value: &PyValue| match value {
+        PyValue::None => Ok(None),
+        PyValue::Undefined(_) => {
             Err(Error::new("slice indices must be integers or None or have an __index__ method"))
         }
         _ => match value.as_int() {
@@ -55,9 +60,11 @@ pub fn slice(value: &Value, bounds: [Value; 3]) -> Result<Value> {
         },
     };
     let length = match value {
-        Value::Text(_) | Value::List(_) | Value::Tuple(_) | Value::Range(_) => value.len().unwrap_or(0),
-        Value::Dict(_) => return Err(Error::new("unhashable type: 'slice'")),
-        Value::Markup(_) => {
+        PyValue::Text(_) | PyValue::List(_) | PyValue::Tuple(_) | PyValue::Range(_) => {
+            value.len().unwrap_or(0)
+        }
+        PyValue::Dict(_) => return Err(Error::new("unhashable type: 'slice'")),
+        PyValue::Markup(_) => {
             return Err(Error::unsupported("slices of text that `escape` or `safe` returned"));
         }
         _ => {
@@ -72,20 +79,20 @@ pub fn slice(value: &Value, bounds: [Value; 3]) -> Result<Value> {
     let positions = positions(length as i128, start, stop, step);
     meter::step(positions.len())?;
     match value {
-        Value::List(list) => Value::list(positions.iter().map(|&at| list.items[at].clone()).collect()),
-        Value::Tuple(list) => Value::tuple(positions.iter().map(|&at| list.items[at].clone()).collect()),
-        Value::Text(text) => {
+        PyValue::List(list) => PyValue::list(positions.iter().map(|&at| list.items[at].clone()).collect()),
+        PyValue::Tuple(list) => PyValue::tuple(positions.iter().map(|&at| list.items[at].clone()).collect()),
+        PyValue::Text(text) => {
             meter::read(text.text.len())?;
             if step == 1 {
                 let bytes =
                     |at: usize| text.text.char_indices().nth(at).map_or(text.text.len(), |(at, _)| at);
                 let Some((&first, &last)) = positions.first().zip(positions.last()) else {
-                    return Value::text("");
+                    return PyValue::text("");
                 };
-                return Value::text(&text.text[bytes(first)..bytes(last + 1)]);
+                return PyValue::text(&text.text[bytes(first)..bytes(last + 1)]);
             }
             let chars: Vec<char> = text.text.chars().collect();
-            Value::text(positions.iter().map(|&at| chars[at]).collect::<String>())
+            PyValue::text(positions.iter().map(|&at| chars[at]).collect::<String>())
         }
         _ => Err(Error::unsupported("slices of a range")),
     }

@@ -1,48 +1,18 @@
 //! Runs statements.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::SystemTime};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::SystemTime};
 
 use super::{
-    Error, Result,
-    ast::{BODY, Expr, For, LoopKind, Statement, Target},
-    compare, meter,
+    ast::{AssignTarget, BODY, Expr, For, LoopKind, Statement},
+    error::{Error, Result},
+    meter,
     meter::Writer,
+    namespace::set_attribute,
     print,
-    value::{Closure, Loop, Namespace, Undefined, Value},
+    value::{BlockScope, Closure, Loop, Namespace, PyValue},
 };
 
-/// Variables of a block.
-#[derive(Debug, Default)]
-pub struct Scope {
-    variables: RefCell<HashMap<Arc<str>, Value>>,
-    parent: Option<Rc<Scope>>,
-}
-
-impl Scope {
-    /// A scope in another.
-    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
-        Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
-    }
-
-    /// The value of a variable.
-    pub fn get(&self, name: &str) -> Option<Value> {
-        let mut scope = Some(self);
-        while let Some(at) = scope {
-            if let Some(value) = at.variables.borrow().get(name) {
-                return Some(value.clone());
-            }
-            scope = at.parent.as_deref();
-        }
-        None
-    }
-
-    /// Sets a variable.
-    pub fn set(&self, name: Arc<str>, value: Value) {
-        self.variables.borrow_mut().insert(name, value);
-    }
-}
-
-/// How a statement ended.
+/// Control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Next,
@@ -54,11 +24,11 @@ pub enum Flow {
 pub struct Interpreter {
     pub(super) out: Writer,
     pub(super) now: SystemTime,
-    /// What is written before and after `{% generation %}` blocks.
+    /// Marks before and after `{% generation %}` blocks.
     marks: Option<[&'static str; 2]>,
     pub(super) calls: usize,
-    /// Scopes that macros hold, and namespaces: what may hold itself.
-    scopes: Vec<Rc<Scope>>,
+    /// Scopes that macros capture, and namespaces: they may contain themselves and are cleared at the end.
+    scopes: Vec<Rc<BlockScope>>,
     pub(super) namespaces: Vec<Rc<Namespace>>,
     pub(super) kept: meter::Charge,
 }
@@ -66,11 +36,11 @@ pub struct Interpreter {
 /// Renders a template with variables, and with `marks` before and after its `{% generation %}` blocks.
 pub fn render(
     body: &[Statement],
-    variables: Vec<(Arc<str>, Value)>,
+    variables: Vec<(Arc<str>, PyValue)>,
     now: SystemTime,
     marks: Option<[&'static str; 2]>,
 ) -> Result<String> {
-    let root = Rc::new(Scope::default());
+    let root = Rc::new(BlockScope::default());
     for (name, value) in variables {
         root.set(name, value);
     }
@@ -85,7 +55,7 @@ pub fn render(
     };
     let result = interpreter.body(body, &root);
     for scope in &interpreter.scopes {
-        scope.variables.take();
+        scope.clear();
     }
     for namespace in &interpreter.namespaces {
         namespace.attributes.take();
@@ -95,7 +65,7 @@ pub fn render(
 
 impl Interpreter {
     /// Runs statements.
-    pub(super) fn body(&mut self, body: &[Statement], scope: &Rc<Scope>) -> Result<Flow> {
+    pub(super) fn body(&mut self, body: &[Statement], scope: &Rc<BlockScope>) -> Result<Flow> {
         for statement in body {
             let flow = meter::deeper(|| self.statement(statement, scope))?;
             if flow != Flow::Next {
@@ -105,13 +75,13 @@ impl Interpreter {
         Ok(Flow::Next)
     }
 
-    fn statement(&mut self, statement: &Statement, scope: &Rc<Scope>) -> Result<Flow> {
+    fn statement(&mut self, statement: &Statement, scope: &Rc<BlockScope>) -> Result<Flow> {
         meter::step(1)?;
         match statement {
             Statement::Text(text) => self.out.push(text)?,
             Statement::Print(expression) => {
                 let value = self.eval(expression, scope)?;
-                print::write(&value, &mut self.out).map_err(|error| located(error, expression.line))?;
+                print::write(&value, &mut self.out).map_err(|error| error.or_at(expression.line))?;
             }
             Statement::For(definition) => return self.for_loop(definition, scope),
             Statement::If(branches, otherwise) => {
@@ -125,7 +95,7 @@ impl Interpreter {
             Statement::Set(target, value) => {
                 let line = value.line;
                 let value = self.eval(value, scope)?;
-                self.assign(target, value, scope, scope).map_err(|error| located(error, line))?;
+                self.assign(target, value, scope, scope).map_err(|error| error.or_at(line))?;
             }
             Statement::SetBlock(target, filter, body) => {
                 let (value, flow) = self.filtered(filter, body, scope)?;
@@ -135,7 +105,7 @@ impl Interpreter {
                 self.assign(target, value, scope, scope)?;
             }
             Statement::With(values, body) => {
-                let inner = Scope::inside(scope);
+                let inner = BlockScope::inside(scope);
                 for (target, value) in values {
                     let value = self.eval(value, scope)?;
                     self.assign(target, value, &inner, scope)?;
@@ -146,14 +116,14 @@ impl Interpreter {
                 self.keep(scope)?;
                 let closure = Closure { definition: definition.clone(), scope: scope.clone() };
                 if let Some(name) = &definition.name {
-                    scope.set(name.clone(), Value::Macro(Rc::new(closure)));
+                    scope.set(name.clone(), PyValue::Macro(Rc::new(closure)));
                 }
             }
             Statement::Call(call, caller) => {
                 self.keep(scope)?;
                 let caller = Closure { definition: caller.clone(), scope: scope.clone() };
-                let value = self.call_with(call, scope, Some(Value::Macro(Rc::new(caller))))?;
-                print::write(&value, &mut self.out).map_err(|error| located(error, call.line))?;
+                let value = self.call_with(call, scope, Some(PyValue::Macro(Rc::new(caller))))?;
+                print::write(&value, &mut self.out).map_err(|error| error.or_at(call.line))?;
             }
             Statement::Filter(filter, body) => {
                 let (value, flow) = self.filtered(filter, body, scope)?;
@@ -165,7 +135,7 @@ impl Interpreter {
             Statement::Generation(body) => {
                 let [begin, end] = self.marks.unwrap_or_default();
                 self.out.push(begin)?;
-                let flow = self.body(body, &Scope::inside(scope))?;
+                let flow = self.body(body, &BlockScope::inside(scope))?;
                 self.out.push(end)?;
                 return Ok(flow);
             }
@@ -175,8 +145,8 @@ impl Interpreter {
         Ok(Flow::Next)
     }
 
-    /// Remembers a scope that a macro may hold beyond its end.
-    fn keep(&mut self, scope: &Rc<Scope>) -> Result<()> {
+    /// Registers a scope that a macro may capture beyond its end.
+    fn keep(&mut self, scope: &Rc<BlockScope>) -> Result<()> {
         if !self.scopes.last().is_some_and(|last| Rc::ptr_eq(last, scope)) {
             self.kept.grow(256)?;
             self.scopes.push(scope.clone());
@@ -184,40 +154,51 @@ impl Interpreter {
         Ok(())
     }
 
-    /// What `run` writes.
-    pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(Value, T)> {
+    /// Captures the text that `run` writes.
+    pub(super) fn capture<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<(PyValue, T)> {
         let outer = std::mem::take(&mut self.out);
         let result = run(self);
         let inner = std::mem::replace(&mut self.out, outer);
         let result = result?;
-        Ok((Value::written(inner)?, result))
+        Ok((PyValue::written(inner)?, result))
     }
 
-    /// What a body writes, after a filter.
-    fn filtered(&mut self, filter: &Expr, body: &[Statement], scope: &Rc<Scope>) -> Result<(Value, Flow)> {
-        let inner = Scope::inside(scope);
+    /// The text of a body after a filter.
+    fn filtered(
+        &mut self,
+        filter: &Expr,
+        body: &[Statement],
+        scope: &Rc<BlockScope>,
+    ) -> Result<(PyValue, Flow)> {
+        let inner = BlockScope::inside(scope);
         let (text, flow) = self.capture(|interpreter| interpreter.body(body, &inner))?;
         if flow != Flow::Next {
             return Ok((text, flow));
         }
-        let around = Scope::inside(&inner);
+        let around = BlockScope::inside(&inner);
         around.set(BODY.into(), text);
         Ok((self.eval(filter, &around)?, Flow::Next))
     }
 
     /// Assigns in `scope`; namespaces are looked up from `from`.
-    fn assign(&mut self, target: &Target, value: Value, scope: &Scope, from: &Scope) -> Result<()> {
+    fn assign(
+        &mut self,
+        target: &AssignTarget,
+        value: PyValue,
+        scope: &BlockScope,
+        from: &BlockScope,
+    ) -> Result<()> {
         match target {
-            Target::Name(name) => scope.set(name.clone(), value),
-            Target::Attribute(name, attribute, line) => {
-                let object = from.get(name).unwrap_or_else(|| undefined(name));
-                let Value::Namespace(namespace) = object else {
+            AssignTarget::Name(name) => scope.set(name.clone(), value),
+            AssignTarget::Attribute(name, attribute, line) => {
+                let object = from.get(name).unwrap_or_else(|| PyValue::undefined_name(name));
+                let PyValue::Namespace(namespace) = object else {
                     return Err(Error::at(*line, "cannot assign attribute on non-namespace object"));
                 };
-                set_attribute(&namespace, attribute.clone(), value).map_err(|error| located(error, *line))?;
+                set_attribute(&namespace, attribute.clone(), value).map_err(|error| error.or_at(*line))?;
             }
-            Target::Tuple(targets, line) => {
-                let values = unpacked(&value, targets.len()).map_err(|error| located(error, *line))?;
+            AssignTarget::Tuple(targets, line) => {
+                let values = unpacked(&value, targets.len()).map_err(|error| error.or_at(*line))?;
                 for (target, value) in targets.iter().zip(values) {
                     self.assign(target, value, scope, from)?;
                 }
@@ -226,18 +207,18 @@ impl Interpreter {
         Ok(())
     }
 
-    fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<Scope>) -> Result<Flow> {
+    fn for_loop(&mut self, definition: &Arc<For>, scope: &Rc<BlockScope>) -> Result<Flow> {
         let items = self.eval(&definition.items, scope)?;
-        self.repeat(definition, &items, scope, 0).map_err(|error| located(error, definition.line))?;
+        self.repeat(definition, &items, scope, 0).map_err(|error| error.or_at(definition.line))?;
         Ok(Flow::Next)
     }
 
-    /// Runs a loop over `items`, so many recursions deep.
+    /// Runs a loop over `items` at a recursion depth.
     pub(super) fn repeat(
         &mut self,
         definition: &Arc<For>,
-        items: &Value,
-        scope: &Rc<Scope>,
+        items: &PyValue,
+        scope: &Rc<BlockScope>,
         depth: usize,
     ) -> Result<()> {
         let mut items = items.items()?;
@@ -245,7 +226,7 @@ impl Interpreter {
         if let Some(test) = &definition.test {
             let mut kept = Vec::new();
             for item in items {
-                let inner = Scope::inside(scope);
+                let inner = BlockScope::inside(scope);
                 self.assign(&definition.target, item.clone(), &inner, scope)?;
                 if self.eval(test, &inner)?.is_true() {
                     kept.push(item);
@@ -253,7 +234,7 @@ impl Interpreter {
             }
             items = kept;
         }
-        let _charge = meter::Charge::of(64 * items.len()).map_err(|error| located(error, line))?;
+        let _charge = meter::Charge::of(64 * items.len()).map_err(|error| error.or_at(line))?;
         let recursion = (definition.kind == LoopKind::Recursive).then(|| (definition.clone(), scope.clone()));
         if recursion.is_some() {
             self.keep(scope)?;
@@ -269,8 +250,8 @@ impl Interpreter {
         let mut completed = false;
         for (index, item) in state.items.iter().enumerate() {
             state.index.set(index);
-            let inner = Scope::inside(scope);
-            inner.set(name.clone(), Value::Loop(state.clone()));
+            let inner = BlockScope::inside(scope);
+            inner.set(name.clone(), PyValue::Loop(state.clone()));
             self.assign(&definition.target, item.clone(), &inner, scope)?;
             match self.body(&definition.body, &inner)? {
                 Flow::Next => completed = true,
@@ -280,7 +261,7 @@ impl Interpreter {
         }
         // Jinja2 runs `else` unless some iteration reached its end.
         if !completed && !definition.otherwise.is_empty() {
-            let flow = self.body(&definition.otherwise, &Scope::inside(scope))?;
+            let flow = self.body(&definition.otherwise, &BlockScope::inside(scope))?;
             if flow != Flow::Next {
                 return Err(Error::unsupported("`break` and `continue` in the `else` of a loop"));
             }
@@ -289,34 +270,7 @@ impl Interpreter {
     }
 }
 
-/// Sets an attribute of a namespace.
-pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: Value) -> Result<()> {
-    if name.starts_with('_') {
-        return Err(Error::new(format!(
-            "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '{name}'. Please rename the attribute."
-        )));
-    }
-    let mut attributes = namespace.attributes.borrow_mut();
-    meter::step(1 + attributes.len() / 8)?;
-    match attributes.iter_mut().find(|(known, _)| *known == name) {
-        // The old value is dropped after the new one is in place.
-        Some((_, slot)) => drop(std::mem::replace(slot, value)),
-        None => attributes.push((name, value)),
-    }
-    Ok(())
-}
-
-/// The undefined value of a name.
-pub fn undefined(name: &Arc<str>) -> Value {
-    Value::Undefined(Rc::new(Undefined::Name(name.clone())))
-}
-
-/// An error with a line, unless it has one.
-pub fn located(error: Error, line: usize) -> Error {
-    Error { line: error.line.or(Some(line)), ..error }
-}
-
-fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
+fn unpacked(value: &PyValue, count: usize) -> Result<Vec<PyValue>> {
     if !value.is_iterable() {
         return Err(Error::new(format!("cannot unpack non-iterable {} object", value.type_name())));
     }
@@ -328,16 +282,4 @@ fn unpacked(value: &Value, count: usize) -> Result<Vec<Value>> {
         found if found > count => Err(Error::new(format!("too many values to unpack (expected {count})"))),
         _ => Ok(values),
     }
-}
-
-/// Whether `changed` was called with other values before.
-pub fn loop_changed(inner: &Loop, values: Vec<Value>) -> Result<bool> {
-    let same = match &*inner.changed.borrow() {
-        Some(before) => compare::equal(&Value::tuple(before.clone())?, &Value::tuple(values.clone())?)?,
-        None => false,
-    };
-    if !same {
-        *inner.changed.borrow_mut() = Some(values);
-    }
-    Ok(!same)
 }

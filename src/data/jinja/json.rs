@@ -1,22 +1,21 @@
 //! `tojson`, which transformers defines as Python's `json.dumps`.
 
 use super::{
-    Error, Result,
     args::{Args, is_true, not_none},
     compare::{self, Reverse},
-    meter,
+    error::{Error, Result},
+    float, meter,
     meter::Writer,
-    print,
-    value::Value,
+    value::PyValue,
 };
 
 /// `json.dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub fn filter(value: Value, args: Args) -> Result<Value> {
+pub fn filter(value: PyValue, args: Args) -> Result<PyValue> {
     let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
     let [ensure_ascii, indent, separators, sort_keys] = args.bind("tojson", names)?;
     let indent = match not_none(indent) {
         None => None,
-        Some(Value::Text(text)) => Some(text.text.clone()),
+        Some(PyValue::Text(text)) => Some(text.text.clone()),
         Some(width) => {
             let mut indent = Writer::default();
             let width = super::args::int(&width)?.max(0);
@@ -28,18 +27,18 @@ pub fn filter(value: Value, args: Args) -> Result<Value> {
         None => [if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()],
         Some(pair) => {
             let wrong = || Error::new("expected two separators");
-            let [item, key] = <[Value; 2]>::try_from(pair.items()?).map_err(|_| wrong())?;
+            let [item, key] = <[PyValue; 2]>::try_from(pair.items()?).map_err(|_| wrong())?;
             [super::args::text(&item, "tojson")?, super::args::text(&key, "tojson")?]
         }
     };
     let style =
-        Style { indent, item, key, sort_keys: is_true(sort_keys), ensure_ascii: is_true(ensure_ascii) };
+        JsonStyle { indent, item, key, sort_keys: is_true(sort_keys), ensure_ascii: is_true(ensure_ascii) };
     let mut out = Writer::default();
     style.write(&value, 0, &mut out)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
-struct Style {
+struct JsonStyle {
     indent: Option<String>,
     item: String,
     key: String,
@@ -47,16 +46,16 @@ struct Style {
     ensure_ascii: bool,
 }
 
-impl Style {
-    fn write(&self, value: &Value, depth: usize, out: &mut Writer) -> Result<()> {
+impl JsonStyle {
+    fn write(&self, value: &PyValue, depth: usize, out: &mut Writer) -> Result<()> {
         meter::step(1)?;
         meter::deeper(|| match value {
-            Value::None => out.push("null"),
-            Value::Bool(value) => out.push(if *value { "true" } else { "false" }),
-            Value::Int(value) => out.push(&value.to_string()),
-            Value::Float(value) => out.push(&float(*value)),
-            Value::Text(text) | Value::Markup(text) => self.write_text(&text.text, out),
-            Value::List(list) | Value::Tuple(list) => {
+            PyValue::None => out.push("null"),
+            PyValue::Bool(value) => out.push(if *value { "true" } else { "false" }),
+            PyValue::Int(value) => out.push(&value.to_string()),
+            PyValue::Float(value) => out.push(&float(*value)),
+            PyValue::Text(text) | PyValue::Markup(text) => self.write_text(&text.text, out),
+            PyValue::List(list) | PyValue::Tuple(list) => {
                 out.push("[")?;
                 for (i, item) in list.items.iter().enumerate() {
                     self.separate(i, depth + 1, out)?;
@@ -64,12 +63,12 @@ impl Style {
                 }
                 self.close(list.items.len(), depth, "]", out)
             }
-            Value::Dict(dict) => {
+            PyValue::Dict(dict) => {
                 let mut items = dict.items.clone();
                 if self.sort_keys {
                     let pairs = items
                         .into_iter()
-                        .map(|(key, value)| Ok((key.clone(), Value::tuple(vec![key, value])?)));
+                        .map(|(key, value)| Ok((key.clone(), PyValue::tuple(vec![key, value])?)));
                     let sorted = compare::sort(pairs.collect::<Result<_>>()?, Reverse::No)?;
                     items = sorted.iter().map(pair).collect::<Result<_>>()?;
                 }
@@ -130,14 +129,14 @@ impl Style {
     }
 }
 
-fn pair(value: &Value) -> Result<(Value, Value)> {
+fn pair(value: &PyValue) -> Result<(PyValue, PyValue)> {
     let wrong = || Error::new("expected a pair");
-    let [key, value] = <[Value; 2]>::try_from(value.items()?).map_err(|_| wrong())?;
+    let [key, value] = <[PyValue; 2]>::try_from(value.items()?).map_err(|_| wrong())?;
     Ok((key, value))
 }
 
 fn float(value: f64) -> String {
-    match print::float(value).as_str() {
+    match float::repr(value).as_str() {
         "nan" => "NaN".into(),
         "inf" => "Infinity".into(),
         "-inf" => "-Infinity".into(),
@@ -145,13 +144,13 @@ fn float(value: f64) -> String {
     }
 }
 
-fn key_text(key: &Value) -> Result<String> {
+fn key_text(key: &PyValue) -> Result<String> {
     match key {
-        Value::Text(text) | Value::Markup(text) => Ok(text.text.clone()),
-        Value::None => Ok("null".into()),
-        Value::Bool(value) => Ok(if *value { "true" } else { "false" }.into()),
-        Value::Int(value) => Ok(value.to_string()),
-        Value::Float(value) => Ok(float(*value)),
+        PyValue::Text(text) | PyValue::Markup(text) => Ok(text.text.clone()),
+        PyValue::None => Ok("null".into()),
+        PyValue::Bool(value) => Ok(if *value { "true" } else { "false" }.into()),
+        PyValue::Int(value) => Ok(value.to_string()),
+        PyValue::Float(value) => Ok(float(*value)),
         _ => {
             let found = key.type_name();
             Err(Error::new(format!("keys must be str, int, float, bool or None, not {found}")))

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{Error, Result, unicode};
+use super::{
+    error::{Error, Result},
+    unicode,
+};
 
 /// A token with its line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Token {
+pub struct TemplateToken {
     pub line: usize,
     pub kind: TokenKind,
 }
 
-/// What a token is.
+/// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenKind {
     Data(Arc<str>),
@@ -32,39 +35,39 @@ const OPERATORS: [&str; 26] = [
     "=", ".", ":", "|", ",", ";",
 ];
 
-/// Where a tag ends.
+/// Kinds of tags, which end differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tag {
     Block,
     Variable,
 }
 
-struct Lexer<'a> {
+struct TemplateLexer<'a> {
     source: &'a str,
     at: usize,
     line: usize,
     /// Whether the last token ended with a line break, or there is none.
     line_starts: bool,
-    tokens: Vec<Token>,
+    tokens: Vec<TemplateToken>,
 }
 
 /// The tokens of `source`, with line breaks made `\n` and the last one dropped, as Jinja2 does.
-pub fn tokens(source: &str) -> Result<Vec<Token>> {
+pub fn tokens(source: &str) -> Result<Vec<TemplateToken>> {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let source = source.strip_suffix('\n').unwrap_or(&source);
-    let mut lexer = Lexer { source, at: 0, line: 1, line_starts: true, tokens: Vec::new() };
+    let mut lexer = TemplateLexer { source, at: 0, line: 1, line_starts: true, tokens: Vec::new() };
     lexer.run()?;
     lexer.push(TokenKind::End);
     Ok(lexer.tokens)
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> TemplateLexer<'a> {
     fn rest(&self) -> &'a str {
         &self.source[self.at..]
     }
 
     fn push(&mut self, kind: TokenKind) {
-        self.tokens.push(Token { line: self.line, kind });
+        self.tokens.push(TemplateToken { line: self.line, kind });
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
@@ -134,7 +137,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Moves over what follows a block, a comment or the end of raw text, from its closing sign on.
+    /// Skips the end of a block, a comment or raw text, from its closing sign on, with the whitespace that it strips.
     fn close(&mut self, closing: &str) -> bool {
         let rest = self.rest();
         if let Some(after) = rest.strip_prefix('-').and_then(|rest| rest.strip_prefix(closing)) {
@@ -185,7 +188,7 @@ impl<'a> Lexer<'a> {
                 let end = if tag == Tag::Block { TokenKind::BlockEnd } else { TokenKind::VariableEnd };
                 let line = self.line;
                 if self.close(closing) {
-                    self.tokens.push(Token { line, kind: end });
+                    self.tokens.push(TemplateToken { line, kind: end });
                     return Ok(());
                 }
             }
@@ -271,7 +274,7 @@ impl<'a> Lexer<'a> {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
                 c if c == quote => {
-                    let text = unescape(&rest[1..at]).map_err(|message| Error::at(self.line, message))?;
+                    let text = unescape(&rest[1..at]).map_err(|error| error.or_at(self.line))?;
                     self.push(TokenKind::Text(text));
                     self.skip(at + 1);
                     return Ok(());
@@ -355,7 +358,7 @@ fn int_length(text: &str) -> usize {
 }
 
 /// The text of a string literal, by the rules of Python's `unicode-escape`.
-fn unescape(literal: &str) -> Result<String, String> {
+fn unescape(literal: &str) -> Result<String> {
     let mut text = String::with_capacity(literal.len());
     let mut rest = literal;
     while let Some(at) = rest.find('\\') {
@@ -380,9 +383,9 @@ fn unescape(literal: &str) -> Result<String, String> {
             // A backslash before a line break removes both.
         } else if let Some(width) = [('x', 2), ('u', 4), ('U', 8)].iter().find(|(c, _)| *c == escape) {
             let code = rest.get(1..=width.1).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-            let code = code.ok_or_else(|| format!("truncated \\{escape} escape in a string"))?;
+            let code = code.ok_or_else(|| Error::new(format!("truncated \\{escape} escape in a string")))?;
             let c = char::from_u32(code).ok_or_else(|| {
-                format!("unsupported: \\{escape}{code:x} in a string, which is no character")
+                Error::unsupported(format!("\\{escape}{code:x} in a string, which is no character"))
             })?;
             text.push(c);
             length += width.1;
@@ -391,7 +394,7 @@ fn unescape(literal: &str) -> Result<String, String> {
             let code = u32::from_str_radix(&rest[..length], 8).ok().and_then(char::from_u32);
             text.extend(code);
         } else if escape == 'N' {
-            return Err("unsupported: \\N in a string".into());
+            return Err(Error::unsupported("\\N in a string"));
         } else {
             text.push('\\');
             text.push(escape);

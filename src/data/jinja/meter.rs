@@ -1,9 +1,9 @@
-//! Limits of a rendering. They count on the thread that renders, so that every function that makes text or
-//! lists can count what it makes.
+//! Limits on the work, memory and depth of a rendering. The counters are local to the rendering thread, so that every
+//! function that allocates text or lists can count its allocations.
 
 use std::{cell::Cell, thread};
 
-use super::{Error, Result};
+use super::error::{Error, Result};
 
 /// Longest template, in bytes.
 pub const MAX_SOURCE: usize = 1 << 20;
@@ -46,7 +46,7 @@ thread_local! {
     static METER: Meter = Meter::default();
 }
 
-/// Runs `work` on a thread with a stack that fits every recursion within the limits.
+/// Runs `work` on a thread with a stack for the deepest recursion within the limits.
 pub fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -55,7 +55,7 @@ pub fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<
     })
 }
 
-/// Sets the limits for template and variables of so many bytes.
+/// Sets the limits for a template and variables of `input` bytes in total.
 pub fn start(input: usize) {
     METER.with(|meter| {
         meter.max_steps.set(STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(input as u64)));
@@ -164,7 +164,7 @@ impl Writer {
         self.text.len()
     }
 
-    /// The text, and what was counted for it.
+    /// The text and the charge for its memory.
     pub fn into_parts(self) -> (String, Charge) {
         (self.text, self.charge)
     }

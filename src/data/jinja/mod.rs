@@ -1,9 +1,11 @@
-//! A Jinja interpreter with the values of Python, for chat templates.
+//! A Jinja interpreter with Python's values, for chat templates.
 //!
-//! It renders what Jinja2 renders in the environment that Hugging Face transformers builds for chat templates
-//! (sandboxed, `trim_blocks`, `lstrip_blocks`, loop controls, `generation` blocks), or returns an error: text
-//! decides what a model learns, so near enough is not an option. The work, the memory and the depth of a
-//! rendering are limited, see [`meter`].
+//! It renders the same text as Jinja2 in the environment that Hugging Face transformers builds for chat templates
+//! (sandboxed, `trim_blocks`, `lstrip_blocks`, loop controls, `generation` blocks), or returns an error: the text decides
+//! what a model learns, so an approximation would be wrong. The work, the memory and the depth of a rendering are
+//! limited, see [`meter`].
+
+mod error;
 
 mod ast;
 
@@ -13,7 +15,21 @@ mod parser;
 
 mod meter;
 
+mod text;
+
+mod float;
+
 mod value;
+
+mod input;
+
+mod undefined;
+
+mod namespace;
+
+mod names;
+
+mod operators;
 
 mod print;
 
@@ -35,7 +51,7 @@ mod args;
 
 mod filters;
 
-mod tests;
+mod predicates;
 
 mod methods;
 
@@ -51,43 +67,23 @@ mod dates;
 
 use std::{sync::Arc, time::SystemTime};
 
+pub(super) use error::Error;
+use error::Result;
 use serde_json::{Map, Value as Json};
-
-/// Why a template does not parse or render.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Error {
-    /// Line of the template, counted from one, where that is known.
-    pub line: Option<usize>,
-    /// Text of the exception as Python prints it, or the limit that was exceeded.
-    pub message: String,
-}
-
-impl Error {
-    fn new(message: impl Into<String>) -> Self {
-        Self { line: None, message: message.into() }
-    }
-
-    fn at(line: usize, message: impl Into<String>) -> Self {
-        Self { line: Some(line), message: message.into() }
-    }
-
-    fn unsupported(what: impl std::fmt::Display) -> Self {
-        Self::new(format!("unsupported: {what}"))
-    }
-}
-
-type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A parsed template.
 #[derive(Debug)]
 pub(super) struct Template {
-    parsed: parser::Parsed,
+    parsed: parser::ParsedTemplate,
     source_bytes: usize,
     now: SystemTime,
 }
 
 impl Template {
-    /// Parses a template; `now`, in UTC, is what `strftime_now` prints.
+    /// Parses a template; `strftime_now` formats `now` in UTC.
+    ///
+    /// # Errors
+    /// If the source is longer than [`meter::MAX_SOURCE`] or not a valid template.
     pub fn parse(source: &str, now: SystemTime) -> Result<Self> {
         if source.len() > meter::MAX_SOURCE {
             let (found, limit) = (source.len(), meter::MAX_SOURCE);
@@ -105,6 +101,9 @@ impl Template {
     }
 
     /// Renders the template with `variables`.
+    ///
+    /// # Errors
+    /// If the template raises an error, uses an unsupported feature, or exceeds a limit.
     pub fn render(&self, variables: &Map<String, Json>) -> Result<String> {
         self.run(variables, None)
     }
@@ -116,10 +115,10 @@ impl Template {
 
     fn run(&self, variables: &Map<String, Json>, marks: Option<[&'static str; 2]>) -> Result<String> {
         meter::on_own_stack(|| {
-            meter::start(self.source_bytes + value::json_bytes(variables));
+            meter::start(self.source_bytes + input::json_bytes(variables));
             let mut root = Vec::with_capacity(variables.len());
             for (name, variable) in variables {
-                root.push((Arc::from(name.as_str()), value::from_json(variable)?));
+                root.push((Arc::from(name.as_str()), input::from_json(variable)?));
             }
             interpreter::render(&self.parsed.body, root, self.now, marks)
         })

@@ -1,10 +1,11 @@
-//! Arithmetic.
+//! Arithmetic on numbers.
 
 use super::{
-    Error, Result,
-    ast::Operator,
-    compare, meter, printf,
-    value::{Undefined, Value},
+    ast::BinaryOp,
+    error::{Error, Result},
+    float::exact_int,
+    undefined::defined,
+    value::PyValue,
 };
 
 /// A number: `int` and `bool`, or `float`.
@@ -16,9 +17,9 @@ pub enum Number {
 
 impl Number {
     /// The number of a value, if it is one.
-    pub fn of(value: &Value) -> Option<Self> {
+    pub fn of(value: &PyValue) -> Option<Self> {
         match value {
-            Value::Float(value) => Some(Self::Float(*value)),
+            PyValue::Float(value) => Some(Self::Float(*value)),
             _ => value.as_int().map(Self::Int),
         }
     }
@@ -32,166 +33,64 @@ impl Number {
     }
 }
 
-/// The integer that a float is, if it is one.
-pub fn exact_int(value: f64) -> Option<i128> {
-    (value.fract() == 0.0 && value.abs() < 1e38).then_some(value as i128)
-}
-
-/// The error that using an undefined value raises.
-pub fn undefined_error(undefined: &Undefined) -> Error {
-    undefined.message().map_or_else(|error| error, Error::new)
-}
-
-/// Fails if a value is undefined.
-pub fn defined(value: &Value) -> Result<()> {
-    match value {
-        Value::Undefined(undefined) => Err(undefined_error(undefined)),
-        _ => Ok(()),
-    }
-}
-
-/// An operator applied to two values.
-pub fn binary(operator: Operator, left: &Value, right: &Value) -> Result<Value> {
-    meter::step(1)?;
-    if let (Operator::Modulo, Value::Text(format)) = (operator, left) {
-        return printf::format(&format.text, right);
-    }
-    defined(left)?;
-    defined(right)?;
-    for value in [left, right] {
-        if let Value::Markup(_) = value {
-            let symbol = operator.symbol();
-            return Err(Error::unsupported(format!("'{symbol}' on text that `escape` or `safe` returned")));
-        }
-    }
-    if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
-        return arithmetic(operator, a, b);
-    }
-    match operator {
-        Operator::Add => add(left, right),
-        Operator::Multiply => multiply(left, right),
-        _ => Err(unsupported_operands(operator, left, right)),
-    }
-}
-
-fn unsupported_operands(operator: Operator, left: &Value, right: &Value) -> Error {
-    let symbol = operator.symbol();
-    let (left, right) = (left.type_name(), right.type_name());
-    Error::new(format!("unsupported operand type(s) for {symbol}: '{left}' and '{right}'"))
-}
-
-fn add(left: &Value, right: &Value) -> Result<Value> {
-    match (left, right) {
-        (Value::Text(a), Value::Text(b)) => {
-            let mut out = meter::Writer::default();
-            out.push(&a.text)?;
-            out.push(&b.text)?;
-            Value::written(out)
-        }
-        (Value::Text(_), _) => {
-            let found = right.type_name();
-            Err(Error::new(format!("can only concatenate str (not \"{found}\") to str")))
-        }
-        (Value::List(a), Value::List(b)) => Value::list([&a.items[..], &b.items[..]].concat()),
-        (Value::Tuple(a), Value::Tuple(b)) => Value::tuple([&a.items[..], &b.items[..]].concat()),
-        (Value::List(_) | Value::Tuple(_), _) => {
-            let (kind, found) = (left.type_name(), right.type_name());
-            Err(Error::new(format!("can only concatenate {kind} (not \"{found}\") to {kind}")))
-        }
-        _ => Err(unsupported_operands(Operator::Add, left, right)),
-    }
-}
-
-fn multiply(left: &Value, right: &Value) -> Result<Value> {
-    let (sequence, count) = match (left.as_int(), right.as_int()) {
-        (None, Some(count)) => (left, count),
-        (Some(count), None) => (right, count),
-        _ => (left, 0),
-    };
-    let times = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    let is_counted = left.as_int().is_some() || right.as_int().is_some();
-    match sequence {
-        Value::Text(text) if is_counted => {
-            let mut out = meter::Writer::default();
-            out.repeat(&text.text, times)?;
-            Value::written(out)
-        }
-        Value::List(list) | Value::Tuple(list) if is_counted => {
-            let length = list.items.len().saturating_mul(times);
-            // Counted before the items are copied.
-            drop(meter::Charge::of(length.saturating_mul(48))?);
-            let items: Vec<Value> = std::iter::repeat_n(&list.items, times).flatten().cloned().collect();
-            if matches!(sequence, Value::List(_)) { Value::list(items) } else { Value::tuple(items) }
-        }
-        _ if matches!(left, Value::Text(_) | Value::List(_) | Value::Tuple(_)) => {
-            let found = right.type_name();
-            Err(Error::new(format!("can't multiply sequence by non-int of type '{found}'")))
-        }
-        _ if matches!(right, Value::Text(_) | Value::List(_) | Value::Tuple(_)) => {
-            let found = left.type_name();
-            Err(Error::new(format!("can't multiply sequence by non-int of type '{found}'")))
-        }
-        _ => Err(unsupported_operands(Operator::Multiply, left, right)),
-    }
-}
-
 fn too_large() -> Error {
     Error::unsupported("an integer beyond 128 bits")
 }
 
-fn arithmetic(operator: Operator, left: Number, right: Number) -> Result<Value> {
+/// An operator applied to two numbers.
+pub fn arithmetic(operator: BinaryOp, left: Number, right: Number) -> Result<PyValue> {
     let (Number::Int(a), Number::Int(b)) = (left, right) else {
         return float_arithmetic(operator, left.to_f64(), right.to_f64());
     };
     let result = match operator {
-        Operator::Add => a.checked_add(b),
-        Operator::Subtract => a.checked_sub(b),
-        Operator::Multiply => a.checked_mul(b),
-        Operator::Divide => return divide(a, b),
-        Operator::FloorDivide if b == 0 => return Err(Error::new("integer division or modulo by zero")),
-        Operator::Modulo if b == 0 => return Err(Error::new("integer modulo by zero")),
-        Operator::FloorDivide => a.checked_div_euclid(b).map(|quotient| {
+        BinaryOp::Add => a.checked_add(b),
+        BinaryOp::Subtract => a.checked_sub(b),
+        BinaryOp::Multiply => a.checked_mul(b),
+        BinaryOp::Divide => return divide(a, b),
+        BinaryOp::FloorDivide if b == 0 => return Err(Error::new("integer division or modulo by zero")),
+        BinaryOp::Modulo if b == 0 => return Err(Error::new("integer modulo by zero")),
+        BinaryOp::FloorDivide => a.checked_div_euclid(b).map(|quotient| {
             // Euclidean division rounds towards the sign of the divisor.
             if b < 0 && a.rem_euclid(b) != 0 { quotient - 1 } else { quotient }
         }),
-        Operator::Modulo => {
+        BinaryOp::Modulo => {
             a.checked_rem_euclid(b).map(|rest| if b < 0 && rest != 0 { rest + b } else { rest })
         }
-        Operator::Power if b < 0 => return float_arithmetic(operator, a as f64, b as f64),
-        Operator::Power => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
+        BinaryOp::Power if b < 0 => return float_arithmetic(operator, a as f64, b as f64),
+        BinaryOp::Power => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
     };
-    result.map(Value::Int).ok_or_else(too_large)
+    result.map(PyValue::Int).ok_or_else(too_large)
 }
 
-fn divide(a: i128, b: i128) -> Result<Value> {
+fn divide(a: i128, b: i128) -> Result<PyValue> {
     const EXACT: u128 = 1 << 53;
     if b == 0 {
         return Err(Error::new("division by zero"));
     }
     if a.unsigned_abs() <= EXACT && b.unsigned_abs() <= EXACT {
-        return Ok(Value::Float(a as f64 / b as f64));
+        return Ok(PyValue::Float(a as f64 / b as f64));
     }
     if let (Some(0), Some(quotient)) = (a.checked_rem(b), a.checked_div(b)) {
-        return Ok(Value::Float(quotient as f64));
+        return Ok(PyValue::Float(quotient as f64));
     }
     Err(Error::unsupported("division of integers beyond 53 bits"))
 }
 
-fn float_arithmetic(operator: Operator, a: f64, b: f64) -> Result<Value> {
+fn float_arithmetic(operator: BinaryOp, a: f64, b: f64) -> Result<PyValue> {
     let result = match operator {
-        Operator::Add => a + b,
-        Operator::Subtract => a - b,
-        Operator::Multiply => a * b,
-        Operator::Divide if b == 0.0 => return Err(Error::new("float division by zero")),
-        Operator::Divide => a / b,
-        Operator::FloorDivide if b == 0.0 => return Err(Error::new("float floor division by zero")),
-        Operator::Modulo if b == 0.0 => return Err(Error::new("float modulo")),
-        Operator::FloorDivide => floor_divide(a, b).0,
-        Operator::Modulo => floor_divide(a, b).1,
-        Operator::Power if a == 0.0 && b < 0.0 => {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide if b == 0.0 => return Err(Error::new("float division by zero")),
+        BinaryOp::Divide => a / b,
+        BinaryOp::FloorDivide if b == 0.0 => return Err(Error::new("float floor division by zero")),
+        BinaryOp::Modulo if b == 0.0 => return Err(Error::new("float modulo")),
+        BinaryOp::FloorDivide => floor_divide(a, b).0,
+        BinaryOp::Modulo => floor_divide(a, b).1,
+        BinaryOp::Power if a == 0.0 && b < 0.0 => {
             return Err(Error::new("0.0 cannot be raised to a negative power"));
         }
-        Operator::Power => {
+        BinaryOp::Power => {
             let result = a.powf(b);
             if a < 0.0 && b.fract() != 0.0 {
                 return Err(Error::unsupported("complex numbers"));
@@ -202,7 +101,7 @@ fn float_arithmetic(operator: Operator, a: f64, b: f64) -> Result<Value> {
             result
         }
     };
-    Ok(Value::Float(result))
+    Ok(PyValue::Float(result))
 }
 
 /// Python's `divmod` of floats.
@@ -223,53 +122,53 @@ fn floor_divide(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// `-value`.
-pub fn negative(value: &Value) -> Result<Value> {
+pub fn negative(value: &PyValue) -> Result<PyValue> {
     unary("-", value, |number| match number {
-        Number::Int(value) => value.checked_neg().map(Value::Int),
-        Number::Float(value) => Some(Value::Float(-value)),
+        Number::Int(value) => value.checked_neg().map(PyValue::Int),
+        Number::Float(value) => Some(PyValue::Float(-value)),
     })
 }
 
 /// `+value`.
-pub fn positive(value: &Value) -> Result<Value> {
+pub fn positive(value: &PyValue) -> Result<PyValue> {
     unary("+", value, |number| match number {
-        Number::Int(value) => Some(Value::Int(value)),
-        Number::Float(value) => Some(Value::Float(value)),
+        Number::Int(value) => Some(PyValue::Int(value)),
+        Number::Float(value) => Some(PyValue::Float(value)),
     })
 }
 
-fn unary(symbol: &str, value: &Value, apply: impl Fn(Number) -> Option<Value>) -> Result<Value> {
+fn unary(symbol: &str, value: &PyValue, apply: impl Fn(Number) -> Option<PyValue>) -> Result<PyValue> {
     defined(value)?;
     let bad = || Error::new(format!("bad operand type for unary {symbol}: '{}'", value.type_name()));
     apply(Number::of(value).ok_or_else(bad)?).ok_or_else(too_large)
 }
 
 /// `abs(value)`.
-pub fn absolute(value: &Value) -> Result<Value> {
+pub fn absolute(value: &PyValue) -> Result<PyValue> {
     defined(value)?;
     match Number::of(value) {
-        Some(Number::Int(value)) => value.checked_abs().map(Value::Int).ok_or_else(too_large),
-        Some(Number::Float(value)) => Ok(Value::Float(value.abs())),
+        Some(Number::Int(value)) => value.checked_abs().map(PyValue::Int).ok_or_else(too_large),
+        Some(Number::Float(value)) => Ok(PyValue::Float(value.abs())),
         None => Err(Error::new(format!("bad operand type for abs(): '{}'", value.type_name()))),
     }
 }
 
 /// `round(value, precision)`.
-pub fn round(value: &Value, precision: i128) -> Result<Value> {
+pub fn round(value: &PyValue, precision: i128) -> Result<PyValue> {
     defined(value)?;
     match Number::of(value) {
-        Some(Number::Int(int)) if precision >= 0 => Ok(Value::Int(int)),
+        Some(Number::Int(int)) if precision >= 0 => Ok(PyValue::Int(int)),
         Some(Number::Int(int)) => {
-            let Some(unit) = power_of_ten(precision) else { return Ok(Value::Int(0)) };
+            let Some(unit) = power_of_ten(precision) else { return Ok(PyValue::Int(0)) };
             let (floor, rest) = (int.div_euclid(unit), int.rem_euclid(unit));
             let up = match rest.cmp(&(unit - rest)) {
                 std::cmp::Ordering::Less => false,
                 std::cmp::Ordering::Equal => floor % 2 != 0,
                 std::cmp::Ordering::Greater => true,
             };
-            (floor + i128::from(up)).checked_mul(unit).map(Value::Int).ok_or_else(too_large)
+            (floor + i128::from(up)).checked_mul(unit).map(PyValue::Int).ok_or_else(too_large)
         }
-        Some(Number::Float(float)) => round_float(float, precision).map(Value::Float),
+        Some(Number::Float(float)) => round_float(float, precision).map(PyValue::Float),
         None => Err(Error::new(format!("type {} doesn't define __round__ method", value.type_name()))),
     }
 }
@@ -301,25 +200,4 @@ fn round_float(value: f64, precision: i128) -> Result<f64> {
 /// Ten to the power of `-precision`.
 fn power_of_ten(precision: i128) -> Option<i128> {
     u32::try_from(precision.unsigned_abs()).ok().and_then(|digits| 10_i128.checked_pow(digits))
-}
-
-/// `sum(values, start)`.
-pub fn sum(values: &[Value], start: Value) -> Result<Value> {
-    if let Value::Text(_) = start {
-        return Err(Error::new("sum() can't sum strings [use ''.join(seq) instead]"));
-    }
-    values.iter().try_fold(start, |sum, value| binary(Operator::Add, &sum, value))
-}
-
-/// Whether two values are the same object, where that can be known.
-pub fn is_same(a: &Value, b: &Value) -> Result<bool> {
-    Ok(match (a, b) {
-        (Value::None, Value::None) => true,
-        (Value::Bool(a), Value::Bool(b)) => a == b,
-        (Value::List(a), Value::List(b)) | (Value::Tuple(a), Value::Tuple(b)) => std::rc::Rc::ptr_eq(a, b),
-        (Value::Dict(a), Value::Dict(b)) => std::rc::Rc::ptr_eq(a, b),
-        (Value::Namespace(a), Value::Namespace(b)) => std::rc::Rc::ptr_eq(a, b),
-        _ if a.type_name() != b.type_name() || !compare::equal(a, b)? => false,
-        _ => return Err(Error::unsupported(format!("`sameas` of two objects of type '{}'", a.type_name()))),
-    })
 }

@@ -3,69 +3,70 @@
 use std::fmt::Write as _;
 
 use super::{
-    Error, Result,
+    error::{Error, Result},
+    float,
     meter::{self, Writer},
     unicode,
-    value::{Value, View},
+    value::{PyValue, View},
 };
 
 /// Writes `str(value)`.
-pub fn write(value: &Value, out: &mut Writer) -> Result<()> {
+pub fn write(value: &PyValue, out: &mut Writer) -> Result<()> {
     match value {
-        Value::Undefined(_) => Ok(()),
-        Value::Text(text) | Value::Markup(text) => out.push(&text.text),
+        PyValue::Undefined(_) => Ok(()),
+        PyValue::Text(text) | PyValue::Markup(text) => out.push(&text.text),
         _ => repr(value, out),
     }
 }
 
 /// `str(value)`.
-pub fn to_text(value: &Value) -> Result<String> {
+pub fn to_text(value: &PyValue) -> Result<String> {
     let mut out = Writer::default();
     write(value, &mut out)?;
     Ok(out.into_parts().0)
 }
 
 /// `str(value)` as a value.
-pub fn to_value(value: &Value) -> Result<Value> {
+pub fn to_value(value: &PyValue) -> Result<PyValue> {
     match value {
-        Value::Text(_) => Ok(value.clone()),
-        Value::Markup(text) => Ok(Value::Text(text.clone())),
+        PyValue::Text(_) => Ok(value.clone()),
+        PyValue::Markup(text) => Ok(PyValue::Text(text.clone())),
         _ => {
             let mut out = Writer::default();
             write(value, &mut out)?;
-            Value::written(out)
+            PyValue::written(out)
         }
     }
 }
 
 /// `repr(value)`.
-pub fn to_repr(value: &Value) -> Result<String> {
+pub fn to_repr(value: &PyValue) -> Result<String> {
     let mut out = Writer::default();
     repr(value, &mut out)?;
     Ok(out.into_parts().0)
 }
 
 /// Writes `repr(value)`.
-pub fn repr(value: &Value, out: &mut Writer) -> Result<()> {
+pub fn repr(value: &PyValue, out: &mut Writer) -> Result<()> {
     meter::step(1)?;
     meter::deeper(|| match value {
-        Value::Undefined(_) => out.push("Undefined"),
-        Value::None => out.push("None"),
-        Value::Bool(true) => out.push("True"),
-        Value::Bool(false) => out.push("False"),
-        Value::Int(value) => out.push(&value.to_string()),
-        Value::Float(value) => out.push(&float(*value)),
-        Value::Text(text) => {
+        PyValue::Undefined(_) => out.push("Undefined"),
+        PyValue::None => out.push("None"),
+        PyValue::Bool(true) => out.push("True"),
+        PyValue::Bool(false) => out.push("False"),
+        PyValue::Int(value) => out.push(&value.to_string()),
+        PyValue::Float(value) => out.push(&float::repr(*value)),
+        PyValue::Text(text) => {
             meter::read(16 * text.text.len())?;
             out.push(&repr_text(&text.text))
         }
-        Value::Markup(text) => out.push(&format!("Markup({})", repr_text(&text.text))),
-        Value::List(list) => write_items("[", &list.items, "]", out),
-        Value::Tuple(list) => {
+        PyValue::Markup(text) => out.push(&format!("Markup({})", repr_text(&text.text))),
+        PyValue::List(list) => write_items("[", &list.items, "]", out),
+        PyValue::Tuple(list) => {
             write_items("(", &list.items, if list.items.len() == 1 { ",)" } else { ")" }, out)
         }
-        Value::Dict(dict) => write_pairs(&dict.items, out),
-        Value::View(view, _) => {
+        PyValue::Dict(dict) => write_pairs(&dict.items, out),
+        PyValue::View(view, _) => {
             out.push(match view {
                 View::Keys => "dict_keys(",
                 View::Values => "dict_values(",
@@ -74,34 +75,38 @@ pub fn repr(value: &Value, out: &mut Writer) -> Result<()> {
             write_items("[", &value.items()?, "]", out)?;
             out.push(")")
         }
-        Value::Range(range) => {
+        PyValue::Range(range) => {
             out.push(&format!("range({}, {}", range.start, range.stop))?;
             if range.step != 1 {
                 out.push(&format!(", {}", range.step))?;
             }
             out.push(")")
         }
-        Value::Namespace(namespace) => {
+        PyValue::Namespace(namespace) => {
             out.push("<Namespace ")?;
             let attributes = namespace.attributes.borrow().clone();
-            let pairs = attributes.into_iter().map(|(name, value)| Ok((Value::text(&*name)?, value)));
+            let pairs = attributes.into_iter().map(|(name, value)| Ok((PyValue::text(&*name)?, value)));
             write_pairs(&pairs.collect::<Result<Vec<_>>>()?, out)?;
             out.push(">")
         }
-        Value::Loop(inner) => {
+        PyValue::Loop(inner) => {
             out.push(&format!("<LoopContext {}/{}>", inner.index.get() + 1, inner.items.len()))
         }
-        Value::Macro(closure) => match &closure.definition.name {
+        PyValue::Macro(closure) => match &closure.definition.name {
             Some(name) => out.push(&format!("<Macro {}>", repr_text(name))),
             None => out.push("<Macro anonymous>"),
         },
-        Value::Iterator(_) | Value::Function(_) | Value::Method(_) | Value::Cycler(_) | Value::Joiner(_) => {
+        PyValue::Iterator(_)
+        | PyValue::Function(_)
+        | PyValue::Method(_)
+        | PyValue::Cycler(_)
+        | PyValue::Joiner(_) => {
             Err(Error::unsupported(format!("the text of an object of type '{}'", value.type_name())))
         }
     })
 }
 
-fn write_items(open: &str, items: &[Value], close: &str, out: &mut Writer) -> Result<()> {
+fn write_items(open: &str, items: &[PyValue], close: &str, out: &mut Writer) -> Result<()> {
     out.push(open)?;
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
@@ -112,7 +117,7 @@ fn write_items(open: &str, items: &[Value], close: &str, out: &mut Writer) -> Re
     out.push(close)
 }
 
-fn write_pairs(pairs: &[(Value, Value)], out: &mut Writer) -> Result<()> {
+fn write_pairs(pairs: &[(PyValue, PyValue)], out: &mut Writer) -> Result<()> {
     out.push("{")?;
     for (i, (key, value)) in pairs.iter().enumerate() {
         if i > 0 {
@@ -149,22 +154,4 @@ pub fn repr_text(text: &str) -> String {
     }
     out.push(quote);
     out
-}
-
-/// `repr` of a float.
-pub fn float(value: f64) -> String {
-    if value.is_nan() {
-        return "nan".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.into();
-    }
-    let shortest = format!("{value:e}");
-    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        let plain = value.to_string();
-        return if plain.contains('.') { plain } else { plain + ".0" };
-    }
-    format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }

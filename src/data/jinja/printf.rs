@@ -1,11 +1,13 @@
 //! `format % values`.
 
 use super::{
-    Error, Result,
+    error::{Error, Result},
+    float,
     meter::Writer,
-    number::{Number, exact_int},
+    number::Number,
     print,
-    value::Value,
+    undefined::defined,
+    value::PyValue,
 };
 
 /// A conversion: `%(key)-10.3f`.
@@ -20,23 +22,23 @@ struct Conversion {
     precision: Option<usize>,
 }
 
-/// The values that conversions take.
+/// The arguments of a format string.
 struct Values<'a> {
-    all: &'a Value,
+    all: &'a PyValue,
     /// The values in their order.
-    positional: Vec<Value>,
+    positional: Vec<PyValue>,
     next: usize,
 }
 
 impl Values<'_> {
-    fn take(&mut self) -> Result<Value> {
+    fn take(&mut self) -> Result<PyValue> {
         self.next += 1;
         let value = self.positional.get(self.next - 1).cloned();
         value.ok_or_else(|| Error::new("not enough arguments for format string"))
     }
 
-    fn named(&mut self, key: &str) -> Result<Value> {
-        let Value::Dict(dict) = self.all else { return Err(Error::new("format requires a mapping")) };
+    fn named(&mut self, key: &str) -> Result<PyValue> {
+        let PyValue::Dict(dict) = self.all else { return Err(Error::new("format requires a mapping")) };
         let value = dict.get_text(key).cloned();
         value.ok_or_else(|| Error::new(print::repr_text(key)))
     }
@@ -47,9 +49,9 @@ impl Values<'_> {
 }
 
 /// `format % values`.
-pub fn format(format: &str, values: &Value) -> Result<Value> {
+pub fn format(format: &str, values: &PyValue) -> Result<PyValue> {
     let positional = match values {
-        Value::Tuple(list) => list.items.clone(),
+        PyValue::Tuple(list) => list.items.clone(),
         other => vec![other.clone()],
     };
     let mut values = Values { all: values, positional, next: 0 };
@@ -83,14 +85,14 @@ pub fn format(format: &str, values: &Value) -> Result<Value> {
     out.push(rest)?;
     let unused = values.next < values.positional.len();
     let mapping =
-        matches!(values.all, Value::Dict(_) | Value::List(_) | Value::Undefined(_) | Value::Range(_));
+        matches!(values.all, PyValue::Dict(_) | PyValue::List(_) | PyValue::Undefined(_) | PyValue::Range(_));
     if unused && !named && !mapping {
         return Err(Error::new("not all arguments converted during string formatting"));
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
-/// Where the bracket closes that opens before `text`.
+/// Position of the bracket that closes the one before `text`.
 fn closing_bracket(text: &str) -> Option<usize> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
@@ -142,14 +144,14 @@ impl Conversion {
         Ok(rest.strip_prefix(['h', 'l', 'L']).unwrap_or(rest))
     }
 
-    fn write(&self, kind: char, value: &Value, out: &mut Writer) -> Result<()> {
+    fn write(&self, kind: char, value: &PyValue, out: &mut Writer) -> Result<()> {
         match kind {
             's' => self.pad_text(&print::to_text(value)?, out),
             'r' => self.pad_text(&print::to_repr(value)?, out),
             'a' => self.pad_text(&ascii(&print::to_repr(value)?), out),
             'c' => {
                 let c = match value {
-                    Value::Text(text) if text.chars == 1 => text.text.clone(),
+                    PyValue::Text(text) if text.chars == 1 => text.text.clone(),
                     _ => {
                         let code = value.as_int().ok_or_else(|| Error::new("%c requires int or char"))?;
                         let c = u32::try_from(code).ok().and_then(char::from_u32);
@@ -161,11 +163,11 @@ impl Conversion {
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' => self.integer(kind, value, out),
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' => {
                 let Some(number) = Number::of(value) else {
-                    super::number::defined(value)?;
+                    defined(value)?;
                     return Err(Error::new(format!("must be real number, not {}", value.type_name())));
                 };
                 let number = number.to_f64();
-                let digits = super::format::float_digits(number.abs(), kind, self.precision, self.alternate)?;
+                let digits = float::digits(number.abs(), kind, self.precision, self.alternate)?;
                 self.pad_number(
                     number.is_sign_negative() && !number.is_nan(),
                     "",
@@ -178,14 +180,14 @@ impl Conversion {
         }
     }
 
-    fn integer(&self, kind: char, value: &Value, out: &mut Writer) -> Result<()> {
+    fn integer(&self, kind: char, value: &PyValue, out: &mut Writer) -> Result<()> {
         let decimal = matches!(kind, 'd' | 'i' | 'u');
         let number = match value {
-            Value::Float(float) if decimal => exact_int(float.trunc()),
+            PyValue::Float(float) if decimal => float::exact_int(float.trunc()),
             _ => value.as_int(),
         };
         let Some(number) = number else {
-            super::number::defined(value)?;
+            defined(value)?;
             let (found, wanted) = (value.type_name(), if decimal { "a real number" } else { "an integer" });
             return Err(Error::new(format!("%{kind} format: {wanted} is required, not {found}")));
         };

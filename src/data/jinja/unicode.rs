@@ -1,4 +1,4 @@
-//! Classes of characters as Python has them.
+//! Python's character classes.
 
 use std::sync::LazyLock;
 
@@ -41,7 +41,7 @@ pub fn is_digit(c: char) -> bool {
     is_decimal(c) || !c.is_ascii() && matches(&CLASS, c)
 }
 
-/// `str.isnumeric` of one character, but for ideographs that are numbers.
+/// `str.isnumeric` of one character.
 pub fn is_numeric(c: char) -> bool {
     static CLASS: LazyLock<Regex> = LazyLock::new(|| {
         class(

@@ -1,73 +1,57 @@
-//! Values of a template: those of Python.
+//! Values of a template, which are Python's, and scopes. Operations on values are in other files.
 
 use std::{cell::Cell, cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-use serde_json::{Map, Value as Json};
-
 use super::{
-    Error, Result,
     ast::{For, Macro},
-    interpreter::Scope,
+    error::{Error, Result},
+    float::exact_int,
     meter::{Charge, MAX_VALUE_DEPTH, Writer},
+    text::Text,
 };
 
 /// A value.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum PyValue {
     Undefined(Rc<Undefined>),
     None,
     Bool(bool),
     Int(i128),
     Float(f64),
     Text(Arc<Text>),
-    /// Text that `escape` or `safe` made.
+    /// Text returned by `escape` or `safe`.
     Markup(Arc<Text>),
     List(Rc<List>),
     Tuple(Rc<List>),
     Dict(Rc<Dict>),
     View(View, Rc<Dict>),
-    Range(Rc<Range>),
-    Iterator(Rc<Iterator>),
+    Range(Rc<PyRange>),
+    Iterator(Rc<PyIterator>),
     Namespace(Rc<Namespace>),
     Loop(Rc<Loop>),
     Macro(Rc<Closure>),
     Function(&'static str),
-    Method(Rc<(Value, Arc<str>)>),
+    Method(Rc<(PyValue, Arc<str>)>),
     Cycler(Rc<Cycler>),
     Joiner(Rc<Joiner>),
 }
 
-/// A text, with its number of characters.
-#[derive(Debug)]
-pub struct Text {
-    pub text: String,
-    pub chars: usize,
-    _charge: Charge,
-}
-
-impl Text {
-    /// A text of the template.
-    pub fn constant(text: String) -> Self {
-        Self { chars: text.chars().count(), text, _charge: Charge::default() }
-    }
-}
-
-/// Why a value is undefined.
+/// The reason why a value is undefined.
 #[derive(Debug)]
 pub enum Undefined {
     /// A variable without a value.
     Name(Arc<str>),
-    /// What an object of this type lacks.
-    Attribute(&'static str, Value),
-    /// A sentence.
+    /// A missing attribute of an object of this type.
+    Attribute(&'static str, PyValue),
+    /// A message.
     Hint(String),
 }
 
 /// Items of a list or a tuple.
 #[derive(Debug)]
 pub struct List {
-    pub items: Vec<Value>,
-    /// Whether it is a pair that `groupby` made, whose items have names.
+    pub items: Vec<PyValue>,
+    /// Whether it is a pair returned by `groupby`, whose items have names.
     pub is_group: Cell<bool>,
     depth: usize,
     _charge: Charge,
@@ -76,25 +60,25 @@ pub struct List {
 /// Items of a dict in their order.
 #[derive(Debug)]
 pub struct Dict {
-    pub items: Vec<(Value, Value)>,
-    index: HashMap<Key, usize>,
+    pub items: Vec<(PyValue, PyValue)>,
+    index: HashMap<HashKey, usize>,
     depth: usize,
     _charge: Charge,
 }
 
-/// A value as Python hashes and compares it.
+/// A hashable value; equal keys are equal values in Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum HashKey {
     Undefined,
     None,
     Int(i128),
     Float(u64),
     Text(String),
-    Tuple(Vec<Key>),
+    Tuple(Vec<HashKey>),
     Address(usize),
 }
 
-/// Which part of a dict a view shows.
+/// Contents of a view of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     Keys,
@@ -104,15 +88,15 @@ pub enum View {
 
 /// `range(start, stop, step)`.
 #[derive(Debug)]
-pub struct Range {
+pub struct PyRange {
     pub start: i128,
     pub stop: i128,
     pub step: i128,
 }
 
-/// An iterator: its items are taken once.
+/// An iterator, whose items can be taken once.
 #[derive(Debug)]
-pub struct Iterator {
+pub struct PyIterator {
     /// Its type in Python.
     pub kind: &'static str,
     items: List,
@@ -122,56 +106,92 @@ pub struct Iterator {
 /// `namespace(...)`.
 #[derive(Debug, Default)]
 pub struct Namespace {
-    pub attributes: RefCell<Vec<(Arc<str>, Value)>>,
+    pub attributes: RefCell<Vec<(Arc<str>, PyValue)>>,
 }
 
 /// The variable `loop`.
 #[derive(Debug)]
 pub struct Loop {
-    pub items: Vec<Value>,
+    pub items: Vec<PyValue>,
     pub index: Cell<usize>,
     pub depth: usize,
-    pub changed: RefCell<Option<Vec<Value>>>,
-    /// What a recursive loop runs, and where.
-    pub recursion: Option<(Arc<For>, Rc<Scope>)>,
+    pub changed: RefCell<Option<Vec<PyValue>>>,
+    /// The loop and its scope, if the loop is recursive.
+    pub recursion: Option<(Arc<For>, Rc<BlockScope>)>,
 }
 
 /// A macro, with the variables around its definition.
 #[derive(Debug)]
 pub struct Closure {
     pub definition: Arc<Macro>,
-    pub scope: Rc<Scope>,
+    pub scope: Rc<BlockScope>,
+}
+
+/// Variables of a block.
+#[derive(Debug, Default)]
+pub struct BlockScope {
+    variables: RefCell<HashMap<Arc<str>, PyValue>>,
+    parent: Option<Rc<BlockScope>>,
+}
+
+impl BlockScope {
+    /// A scope in another.
+    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
+        Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<PyValue> {
+        let mut scope = Some(self);
+        while let Some(at) = scope {
+            if let Some(value) = at.variables.borrow().get(name) {
+                return Some(value.clone());
+            }
+            scope = at.parent.as_deref();
+        }
+        None
+    }
+
+    /// Sets a variable.
+    pub fn set(&self, name: Arc<str>, value: PyValue) {
+        self.variables.borrow_mut().insert(name, value);
+    }
+
+    /// Drops the variables, which may hold the scope itself.
+    pub fn clear(&self) {
+        self.variables.take();
+    }
 }
 
 /// `cycler(...)`.
 #[derive(Debug)]
 pub struct Cycler {
-    pub items: Vec<Value>,
+    pub items: Vec<PyValue>,
     pub at: Cell<usize>,
 }
 
 /// `joiner(separator)`.
 #[derive(Debug)]
 pub struct Joiner {
-    pub separator: Value,
+    pub separator: PyValue,
     pub used: Cell<bool>,
 }
 
-/// Bytes counted for each text, list or dict besides its contents, and for each item.
+/// Bytes counted for each text, list or dict in addition to its contents, and for each item.
 const OBJECT: usize = 96;
 const ITEM: usize = 48;
 
 impl List {
-    fn new(items: Vec<Value>) -> Result<Self> {
+    fn new(items: Vec<PyValue>) -> Result<Self> {
         let charge = Charge::of(OBJECT + ITEM * items.len())?;
         let depth = level(items.iter())?;
         Ok(Self { items, is_group: Cell::new(false), depth, _charge: charge })
     }
 }
 
-/// Depth of a list or dict of these values.
-fn level<'a>(values: impl std::iter::Iterator<Item = &'a Value>) -> Result<usize> {
-    let depth = 1 + values.map(Value::depth).max().unwrap_or(0);
+/// Nesting depth of a list or dict of these values.
+fn level<'a>(values: impl Iterator<Item = &'a PyValue>) -> Result<usize> {
+    let depth = 1 + values.map(PyValue::depth).max().unwrap_or(0);
     if depth > MAX_VALUE_DEPTH {
         return Err(Error::new(format!("lists and dicts nest deeper than {MAX_VALUE_DEPTH} levels")));
     }
@@ -180,15 +200,15 @@ fn level<'a>(values: impl std::iter::Iterator<Item = &'a Value>) -> Result<usize
 
 impl Dict {
     /// A dict of these items, where a later value replaces an earlier one.
-    pub fn new(pairs: impl IntoIterator<Item = (Value, Value)>) -> Result<Self> {
-        let mut items: Vec<(Value, Value)> = Vec::new();
+    pub fn new(pairs: impl IntoIterator<Item = (PyValue, PyValue)>) -> Result<Self> {
+        let mut items: Vec<(PyValue, PyValue)> = Vec::new();
         let mut index = HashMap::new();
         let mut charge = Charge::of(OBJECT)?;
         for (key, value) in pairs {
-            let hash = Key::of(&key)?;
+            let hash = HashKey::of(&key)?;
             match index.get(&hash) {
                 Some(&at) => {
-                    let item: &mut (Value, Value) = &mut items[at];
+                    let item: &mut (PyValue, PyValue) = &mut items[at];
                     item.1 = value;
                 }
                 None => {
@@ -203,47 +223,47 @@ impl Dict {
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &Value) -> Result<Option<&Value>> {
-        let at = self.index.get(&Key::of(key)?);
+    pub fn get(&self, key: &PyValue) -> Result<Option<&PyValue>> {
+        let at = self.index.get(&HashKey::of(key)?);
         Ok(at.and_then(|&at| self.items.get(at)).map(|(_, value)| value))
     }
 
     /// The value of a text.
-    pub fn get_text(&self, key: &str) -> Option<&Value> {
-        let at = self.index.get(&Key::Text(key.to_owned()))?;
+    pub fn get_text(&self, key: &str) -> Option<&PyValue> {
+        let at = self.index.get(&HashKey::Text(key.to_owned()))?;
         self.items.get(*at).map(|(_, value)| value)
     }
 }
 
-impl Key {
+impl HashKey {
     /// The key of a value.
-    pub fn of(value: &Value) -> Result<Self> {
+    pub fn of(value: &PyValue) -> Result<Self> {
         Ok(match value {
-            Value::Undefined(_) => Self::Undefined,
-            Value::None => Self::None,
-            Value::Bool(value) => Self::Int(i128::from(*value)),
-            Value::Int(value) => Self::Int(*value),
-            Value::Float(value) => match super::number::exact_int(*value) {
+            PyValue::Undefined(_) => Self::Undefined,
+            PyValue::None => Self::None,
+            PyValue::Bool(value) => Self::Int(i128::from(*value)),
+            PyValue::Int(value) => Self::Int(*value),
+            PyValue::Float(value) => match exact_int(*value) {
                 Some(value) => Self::Int(value),
                 None => Self::Float(value.to_bits()),
             },
-            Value::Text(text) | Value::Markup(text) => {
+            PyValue::Text(text) | PyValue::Markup(text) => {
                 super::meter::read(text.text.len())?;
                 Self::Text(text.text.clone())
             }
-            Value::Tuple(items) => Self::Tuple(items.items.iter().map(Self::of).collect::<Result<_>>()?),
-            Value::Range(_) => return Err(Error::unsupported("a range as a key")),
-            Value::List(_) | Value::Dict(_) | Value::View(View::Keys | View::Items, _) => {
+            PyValue::Tuple(items) => Self::Tuple(items.items.iter().map(Self::of).collect::<Result<_>>()?),
+            PyValue::Range(_) => return Err(Error::unsupported("a range as a key")),
+            PyValue::List(_) | PyValue::Dict(_) | PyValue::View(View::Keys | View::Items, _) => {
                 return Err(Error::new(format!("unhashable type: '{}'", value.type_name())));
             }
-            Value::View(View::Values, dict) => Self::Address(Rc::as_ptr(dict) as usize),
-            Value::Namespace(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Loop(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Macro(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Iterator(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Cycler(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Joiner(inner) => Self::Address(Rc::as_ptr(inner) as usize),
-            Value::Function(_) | Value::Method(_) => {
+            PyValue::View(View::Values, dict) => Self::Address(Rc::as_ptr(dict) as usize),
+            PyValue::Namespace(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Loop(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Macro(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Iterator(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Cycler(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Joiner(inner) => Self::Address(Rc::as_ptr(inner) as usize),
+            PyValue::Function(_) | PyValue::Method(_) => {
                 return Err(Error::unsupported("a function as a key"));
             }
         })
@@ -258,9 +278,9 @@ impl Key {
     }
 }
 
-impl Iterator {
+impl PyIterator {
     /// Takes the next item.
-    pub fn take(&self) -> Option<Value> {
+    pub fn take(&self) -> Option<PyValue> {
         let at = self.next.get();
         let item = self.items.items.get(at)?;
         self.next.set(at + 1);
@@ -268,13 +288,13 @@ impl Iterator {
     }
 
     /// Takes the remaining items.
-    pub fn rest(&self) -> Vec<Value> {
+    pub fn rest(&self) -> Vec<PyValue> {
         let at = self.next.replace(self.items.items.len());
         self.items.items[at..].to_vec()
     }
 }
 
-impl Range {
+impl PyRange {
     /// Number of items.
     pub fn len(&self) -> usize {
         let span = if self.step > 0 { self.stop - self.start } else { self.start - self.stop };
@@ -283,24 +303,24 @@ impl Range {
     }
 
     /// The items.
-    pub fn items(&self) -> impl std::iter::Iterator<Item = Value> + '_ {
-        (0..self.len()).map(|i| Value::Int(self.start + self.step * i as i128))
+    pub fn items(&self) -> impl Iterator<Item = PyValue> + '_ {
+        (0..self.len()).map(|i| PyValue::Int(self.start + self.step * i as i128))
     }
 }
 
-impl Value {
+impl PyValue {
     /// A text.
     pub fn text(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         let charge = Charge::of(OBJECT + text.len())?;
-        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+        Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// The text of a writer.
     pub fn written(writer: Writer) -> Result<Self> {
         let (text, mut charge) = writer.into_parts();
         charge.grow(OBJECT)?;
-        Ok(Self::Text(Arc::new(Text { chars: text.chars().count(), text, _charge: charge })))
+        Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// A list.
@@ -320,7 +340,12 @@ impl Value {
 
     /// An iterator over `items`, of a type of Python.
     pub fn iterator(kind: &'static str, items: Vec<Self>) -> Result<Self> {
-        Ok(Self::Iterator(Rc::new(Iterator { kind, items: List::new(items)?, next: Cell::new(0) })))
+        Ok(Self::Iterator(Rc::new(PyIterator { kind, items: List::new(items)?, next: Cell::new(0) })))
+    }
+
+    /// The undefined value of a variable without a value.
+    pub fn undefined_name(name: &Arc<str>) -> Self {
+        Self::Undefined(Rc::new(Undefined::Name(name.clone())))
     }
 
     /// An undefined value whose use is an error that says `hint`.
@@ -366,32 +391,6 @@ impl Value {
             Self::Method(_) => "builtin_function_or_method",
             Self::Cycler(_) => "Cycler",
             Self::Joiner(_) => "Joiner",
-        }
-    }
-
-    /// Its type as messages about undefined values have it.
-    pub fn type_in_messages(&self) -> &'static str {
-        match self {
-            Self::None => "None",
-            Self::Bool(_) => "bool object",
-            Self::Int(_) => "int object",
-            Self::Float(_) => "float object",
-            Self::Text(_) => "str object",
-            Self::Markup(_) => "markupsafe.Markup object",
-            Self::List(_) => "list object",
-            Self::Tuple(_) => "tuple object",
-            Self::Dict(_) => "dict object",
-            Self::Namespace(_) => "namespace object",
-            Self::Loop(_) => "jinja2.runtime.LoopContext object",
-            Self::Range(_) => "range object",
-            Self::Macro(_) => "jinja2.runtime.Macro object",
-            Self::View(View::Keys, _) => "dict_keys object",
-            Self::View(View::Values, _) => "dict_values object",
-            Self::View(View::Items, _) => "dict_items object",
-            Self::Iterator(_) => "generator object",
-            Self::Undefined(_) | Self::Function(_) | Self::Method(_) | Self::Cycler(_) | Self::Joiner(_) => {
-                "object"
-            }
         }
     }
 
@@ -467,56 +466,5 @@ impl Value {
         };
         super::meter::step(items.len())?;
         Ok(items)
-    }
-}
-
-impl Undefined {
-    /// The message of the error that using it raises.
-    pub fn message(&self) -> Result<String> {
-        Ok(match self {
-            Self::Name(name) => format!("'{name}' is undefined"),
-            Self::Attribute(of, Value::Text(name)) => {
-                format!("'{of}' has no attribute {}", super::print::repr_text(&name.text))
-            }
-            Self::Attribute(of, name) => {
-                let mut text = Writer::default();
-                super::print::repr(name, &mut text)?;
-                format!("{of} has no element {}", text.into_parts().0)
-            }
-            Self::Hint(hint) => hint.clone(),
-        })
-    }
-}
-
-/// The value of a JSON value.
-pub fn from_json(json: &Json) -> Result<Value> {
-    super::meter::deeper(|| match json {
-        Json::Null => Ok(Value::None),
-        Json::Bool(value) => Ok(Value::Bool(*value)),
-        Json::Number(number) => {
-            let int = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-            Ok(int.map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int))
-        }
-        Json::String(text) => Value::text(text.as_str()),
-        Json::Array(items) => Value::list(items.iter().map(from_json).collect::<Result<_>>()?),
-        Json::Object(members) => {
-            let pairs =
-                members.iter().map(|(key, value)| Ok((Value::text(key.as_str())?, from_json(value)?)));
-            Value::dict(pairs.collect::<Result<Vec<_>>>()?)
-        }
-    })
-}
-
-/// Bytes of a JSON text of these members, or a little more.
-pub fn json_bytes(members: &Map<String, Json>) -> usize {
-    members.iter().map(|(key, value)| 4 + key.len() + value_bytes(value)).sum()
-}
-
-fn value_bytes(json: &Json) -> usize {
-    match json {
-        Json::String(text) => 2 + text.len(),
-        Json::Array(items) => 2 + items.iter().map(|item| 1 + value_bytes(item)).sum::<usize>(),
-        Json::Object(members) => 2 + json_bytes(members),
-        Json::Null | Json::Bool(_) | Json::Number(_) => 2,
     }
 }

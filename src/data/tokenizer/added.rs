@@ -1,4 +1,5 @@
-//! The tokens that files beside tokenizer.json name, as `PreTrainedTokenizerFast` of transformers resolves them.
+//! Added and special tokens that files besides `tokenizer.json` name, resolved as `PreTrainedTokenizerFast` of
+//! transformers does.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,38 +8,41 @@ use serde_json::{Map, Value};
 use tokenizers::{AddedToken, Model as _, Tokenizer};
 
 use super::{DataError, TokenizerFiles};
+use crate::base::{Diagnostic, Location};
 
 const TOKENIZER: &str = "tokenizer.json";
-const CONFIG: &str = "tokenizer_config.json";
+/// Name of the config file.
+pub(super) const CONFIG: &str = "tokenizer_config.json";
 const MAP: &str = "special_tokens_map.json";
 const ADDED: &str = "added_tokens.json";
 
-/// Without one of these, a text cannot be encoded as the model expects it; others may be new to the vocabulary.
+/// Keys of tokens that must be in the vocabulary; other tokens may be new to it.
 const REQUIRED: [&str; 3] = ["bos_token", "eos_token", "pad_token"];
 
-/// A token under a key such as `eos_token`.
+/// A token with a key such as `eos_token`.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedToken {
     file: &'static str,
     pub content: String,
 }
 
-/// What the files say of added and special tokens.
+/// Added and special tokens that the files declare.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
-    /// By key, `bos_token` and the like.
-    pub named: BTreeMap<String, Named>,
-    /// Special tokens without a role of their own.
+    /// Tokens by key, such as `bos_token`.
+    pub named: BTreeMap<String, NamedToken>,
+    /// Special tokens without a key of their own.
     extra: Vec<AddedToken>,
-    /// Tokens with the id that the file gives them, by id.
+    /// Tokens by the ids that the file states.
     added: BTreeMap<u32, AddedToken>,
-    /// The file that `added` is from.
+    /// The file that `added` was read from.
     added_file: &'static str,
 }
 
 impl Declared {
     pub fn read(config: &Map<String, Value>, files: &TokenizerFiles<'_>) -> Result<Self, DataError> {
-        let map = files.special_tokens_map.map(|bytes| object(MAP, bytes)).transpose()?.unwrap_or_default();
+        let map =
+            files.special_tokens_map.map(|bytes| read_object(MAP, bytes)).transpose()?.unwrap_or_default();
         let decoder = match config.get("added_tokens_decoder") {
             None | Some(Value::Null) => None,
             Some(Value::Object(decoder)) => Some(decoder),
@@ -46,7 +50,7 @@ impl Declared {
         };
         let mut named = named_tokens(CONFIG, config);
         for (key, token) in named_tokens(MAP, &map) {
-            // A config that lists its added tokens is complete: the map can only fill gaps.
+            // A config that lists its added tokens takes precedence over the map.
             match decoder {
                 Some(_) => drop(named.entry(key).or_insert(token)),
                 None => drop(named.insert(key, token)),
@@ -56,7 +60,7 @@ impl Declared {
         let mut declared = Self { named, extra, added: BTreeMap::new(), added_file: CONFIG };
         match (decoder, files.added_tokens) {
             (Some(decoder), _) => declared.read_decoder(decoder)?,
-            (None, Some(bytes)) => declared.read_added_tokens(&object(ADDED, bytes)?)?,
+            (None, Some(bytes)) => declared.read_added_tokens(&read_object(ADDED, bytes)?)?,
             (None, None) => {}
         }
         Ok(declared)
@@ -67,10 +71,10 @@ impl Declared {
             let wrong =
                 |problem: &str| invalid(CONFIG, format!("`added_tokens_decoder`: `{key}`: {problem}"));
             let id = key.parse().map_err(|_| wrong("expected a token id as key"))?;
-            let mut token = added_token(value).map_err(|problem| wrong(&problem))?;
+            let mut token = added_token(value).map_err(|problem| wrong(&problem.message))?;
             token.special |= self.named.values().any(|named| named.content == token.content);
             if self.added.insert(id, token).is_some() {
-                return Err(wrong("another key has the same id"));
+                return Err(wrong("duplicate id; another key is the same number"));
             }
         }
         Ok(())
@@ -85,21 +89,22 @@ impl Declared {
             let is_named = self.named.values().any(|named| named.content == *content);
             let special = is_named || self.extra.iter().any(|token| token.content == *content);
             if let Some(other) = self.added.insert(id, AddedToken::from(content.clone(), special)) {
-                return Err(wrong(format!(
-                    "expected an id of its own, found {id}, which `{}` has",
-                    other.content
-                )));
+                return Err(wrong(format!("duplicate id {id}, which `{}` has as well", other.content)));
             }
         }
         Ok(())
     }
 
-    /// Adds the tokens to a tokenizer and checks that each has the id that its file gives it.
+    /// Adds the tokens to a tokenizer.
+    ///
+    /// # Errors
+    /// [`DataError::TokenizerFile`] if a token does not get the id that its file states; [`DataError::NotInVocabulary`]
+    /// for a missing token of [`REQUIRED`].
     pub fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<(), DataError> {
         self.check_ids(tokenizer)?;
         let before: HashSet<String> =
             tokenizer.get_added_tokens_decoder().into_values().map(|token| token.content).collect();
-        // The flags of tokenizer.json hold against added_tokens.json, which has none, but not against the config.
+        // Flags in the config override those of tokenizer.json; added_tokens.json has no flags.
         let listed: Vec<AddedToken> = self
             .added
             .values()
@@ -113,21 +118,21 @@ impl Declared {
             .chain(self.extra.iter().cloned())
             .filter(|token| !known.contains(&*token.content))
             .collect();
-        for (key, Named { file, content }) in &self.named {
+        for (key, NamedToken { file, content }) in &self.named {
             let is_required = REQUIRED.contains(&key.as_str());
             if is_required && !known.contains(&**content) && tokenizer.token_to_id(content).is_none() {
                 return Err(DataError::NotInVocabulary { file, key: key.clone(), token: content.clone() });
             }
         }
         let tokens: Vec<AddedToken> = listed.iter().cloned().chain(unlisted).collect();
-        tokenizer.add_tokens(tokens).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        tokenizer.add_tokens(tokens).map_err(|error| DataError::NotATokenizer(error.to_string().into()))?;
         for (&id, token) in &self.added {
             check_id(self.added_file, token, id, tokenizer)?;
         }
         Ok(())
     }
 
-    /// Finds ids that tokenizer.json gives to other tokens, and tokens to which it gives other ids.
+    /// Checks that `tokenizer.json` has the same ids for the same tokens.
     fn check_ids(&self, tokenizer: &Tokenizer) -> Result<(), DataError> {
         for (&id, token) in &self.added {
             let wrong = |problem: String| {
@@ -135,7 +140,7 @@ impl Declared {
             };
             match (tokenizer.token_to_id(&token.content), tokenizer.id_to_token(id)) {
                 (Some(found), _) if found != id => {
-                    return Err(wrong(format!("has the id {id} here, but {found} in {TOKENIZER}")));
+                    return Err(wrong(format!("has the id {id}, but {found} in {TOKENIZER}")));
                 }
                 (None, Some(other)) => {
                     return Err(wrong(format!("has the id {id}, which is that of `{other}` in {TOKENIZER}")));
@@ -147,21 +152,24 @@ impl Declared {
     }
 }
 
-/// Checks that the added tokens of tokenizer.json have the ids that it writes beside them.
+/// Checks that the added tokens of `tokenizer.json` get the ids that it states.
+///
+/// # Errors
+/// [`DataError::NotATokenizer`] if the list of added tokens is malformed, [`DataError::TokenizerFile`] if an id differs.
 pub(super) fn check_own_ids(file: &[u8], tokenizer: &Tokenizer) -> Result<(), DataError> {
     #[derive(Deserialize)]
     struct File {
         #[serde(default)]
-        added_tokens: Vec<Entry>,
+        added_tokens: Vec<AddedEntry>,
     }
     #[derive(Deserialize)]
-    struct Entry {
+    struct AddedEntry {
         id: u32,
         #[serde(flatten)]
         token: AddedToken,
     }
     let File { added_tokens } =
-        serde_json::from_slice(file).map_err(|error| DataError::NotATokenizer(error.to_string()))?;
+        serde_json::from_slice(file).map_err(|error| DataError::NotATokenizer(error.to_string().into()))?;
     added_tokens.iter().try_for_each(|entry| check_id(TOKENIZER, &entry.token, entry.id, tokenizer))
 }
 
@@ -169,30 +177,30 @@ fn check_id(file: &'static str, token: &AddedToken, id: u32, tokenizer: &Tokeniz
     let content = &token.content;
     let wrong = |problem: String| Err(invalid(file, format!("added token `{content}`: {problem}")));
     if content.is_empty() {
-        return wrong("expected a text, found none".to_owned());
+        return wrong("expected a string that is not empty".to_owned());
     }
     if let Some(other) = tokenizer.get_model().id_to_token(id).filter(|other| other != content) {
         return wrong(format!("has the id {id}, which is that of `{other}` in the vocabulary"));
     }
     match tokenizer.token_to_id(content) {
         Some(found) if found == id => Ok(()),
-        Some(found) => wrong(format!("expected the id {found}, the next that is free, found {id}")),
+        Some(found) => wrong(format!("expected the next free id, {found}, found {id}")),
         None => wrong("not in the vocabulary".to_owned()),
     }
 }
 
-/// `bos_token`, `eos_token` and the like, each a string or an object with `content`.
-fn named_tokens(file: &'static str, object: &Map<String, Value>) -> BTreeMap<String, Named> {
+/// Reads keys such as `bos_token`, whose values are strings or objects with `content`.
+fn named_tokens(file: &'static str, object: &Map<String, Value>) -> BTreeMap<String, NamedToken> {
     let named = object.iter().filter(|(key, _)| key.ends_with("_token"));
     named
         .filter_map(|(key, value)| {
             let content = value.as_str().or_else(|| value.get("content")?.as_str())?.to_owned();
-            Some((key.clone(), Named { file, content }))
+            Some((key.clone(), NamedToken { file, content }))
         })
         .collect()
 }
 
-/// Special tokens in a list, or under names of the model's own.
+/// Reads further special tokens, in a list or under names that the model chooses.
 fn extra_tokens(file: &'static str, object: &Map<String, Value>) -> Result<Vec<AddedToken>, DataError> {
     let mut tokens = Vec::new();
     for key in ["extra_special_tokens", "additional_special_tokens"] {
@@ -215,15 +223,15 @@ fn extra_tokens(file: &'static str, object: &Map<String, Value>) -> Result<Vec<A
     Ok(tokens)
 }
 
-/// A token with its flags; those left out are false, but for `normalized`, which special tokens are not.
-fn added_token(value: &Value) -> Result<AddedToken, String> {
+/// Reads a token with its flags. Missing flags are false, except `normalized` of a token that is not special.
+fn added_token(value: &Value) -> Result<AddedToken, Diagnostic> {
     let object = value.as_object().ok_or_else(|| format!("expected a JSON object, found {value}"))?;
     let content = object.get("content").and_then(Value::as_str).filter(|content| !content.is_empty());
-    let content = content.ok_or("`content`: expected a text")?;
+    let content = content.ok_or("`content`: expected a string that is not empty")?;
     let flag = |key: &str| match object.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => Err(format!("`{key}`: expected true or false, found {other}")),
+        Some(other) => Err(Diagnostic::from(format!("`{key}`: expected true or false, found {other}"))),
     };
     let token = AddedToken::from(content, flag("special")?.unwrap_or(false));
     let normalized = flag("normalized")?.unwrap_or(token.normalized);
@@ -234,13 +242,17 @@ fn added_token(value: &Value) -> Result<AddedToken, String> {
         .single_word(flag("single_word")?.unwrap_or(false)))
 }
 
-fn object(file: &'static str, bytes: &[u8]) -> Result<Map<String, Value>, DataError> {
+/// Parses a file as a JSON object.
+///
+/// # Errors
+/// [`DataError::TokenizerFile`] if it is not one.
+pub(super) fn read_object(file: &'static str, bytes: &[u8]) -> Result<Map<String, Value>, DataError> {
     serde_json::from_slice(bytes)
         .map_err(|error| invalid(file, format!("expected a JSON object, found: {error}")))
 }
 
 fn invalid(file: &'static str, problem: impl Into<String>) -> DataError {
-    DataError::TokenizerFile { file, problem: problem.into() }
+    DataError::TokenizerFile(Diagnostic::error(Location::file(file), problem))
 }
 
 /// Every id below is what `AutoTokenizer` of transformers 5.24 gives for the same files.
@@ -377,7 +389,7 @@ mod tests {
         let check = |files: &Files, expect: &str| assert_eq!(load(files).unwrap_err().to_string(), expect);
         check(
             &decoder(json!({ "270": token("<x>", &[]) })),
-            "tokenizer_config.json: added token `<x>`: expected the id 265, the next that is free, found 270",
+            "tokenizer_config.json: added token `<x>`: expected the next free id, 265, found 270",
         );
         check(
             &decoder(json!({ "5": token("<x>", &[]) })),
@@ -385,15 +397,15 @@ mod tests {
         );
         check(
             &decoder(json!({ "270": token("<|im_start|>", &[]) })),
-            "tokenizer_config.json: added token `<|im_start|>`: has the id 270 here, but 259 in tokenizer.json",
+            "tokenizer_config.json: added token `<|im_start|>`: has the id 270, but 259 in tokenizer.json",
         );
         check(
             &decoder(json!({ "265": token("<x>", &[]), "266": token("<x>", &[]) })),
-            "tokenizer_config.json: added token `<x>`: expected the id 265, the next that is free, found 266",
+            "tokenizer_config.json: added token `<x>`: expected the next free id, 265, found 266",
         );
         check(
             &decoder(json!({ "265": token("<x>", &[]), "0265": token("<y>", &[]) })),
-            "tokenizer_config.json: `added_tokens_decoder`: `0265`: another key has the same id",
+            "tokenizer_config.json: `added_tokens_decoder`: `0265`: duplicate id; another key is the same number",
         );
         check(
             &decoder(json!({ "x": token("<x>", &[]) })),
@@ -401,7 +413,7 @@ mod tests {
         );
         check(
             &decoder(json!({ "265": token("", &[]) })),
-            "tokenizer_config.json: `added_tokens_decoder`: `265`: `content`: expected a text",
+            "tokenizer_config.json: `added_tokens_decoder`: `265`: `content`: expected a string that is not empty",
         );
         check(
             &Files { added: Some(json!({ "<x>": 260 })), ..config(json!({})) },
@@ -409,7 +421,7 @@ mod tests {
         );
         check(
             &Files { added: Some(json!({ "<x>": 265, "<y>": 265 })), ..config(json!({})) },
-            "added_tokens.json: `<y>`: expected an id of its own, found 265, which `<x>` has",
+            "added_tokens.json: `<y>`: duplicate id 265, which `<x>` has as well",
         );
         check(
             &Files { config: json!({}), map: Some(json!({ "pad_token": "<x>" })), added: None },
@@ -433,7 +445,7 @@ mod tests {
         };
         assert_eq!(
             Tokenizer::new(files, UNIX_EPOCH).unwrap_err().to_string(),
-            "tokenizer.json: added token `<|eot_id|>`: expected the id 264, the next that is free, found 300"
+            "tokenizer.json: added token `<|eot_id|>`: expected the next free id, 264, found 300"
         );
     }
 }

@@ -167,7 +167,7 @@ fn components() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Replaces the leaf with this number, counted in order; gives how many leaves there are.
+/// Replaces the leaf with this number, counted in order; returns the number of leaves.
 fn change_leaf(value: &mut Value, leaf: &mut usize, new: &Value) {
     match value {
         Value::Array(list) if !list.is_empty() => {

@@ -4,22 +4,27 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use crate::base::Diagnostic;
+
 thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread becomes an error, so that a panic hook need not report it.
+/// Whether a panic of this thread is turned into an error, so that a panic hook must not report it.
 pub fn panics_are_contained() -> bool {
     CONTAINED.get()
 }
 
-/// Runs code of the tokenizers library, which panics on some malformed files. The error is the panic's message.
-pub(super) fn contain<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+/// Runs code of the tokenizers library, which panics on some malformed files.
+///
+/// # Errors
+/// The message of the panic.
+pub(super) fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Diagnostic> {
     let outer = CONTAINED.replace(true);
-    // What the closure borrows is used no more after a panic, but for caches that the library guards itself.
+    // After a panic, nothing that the closure borrows is used, except caches that the library itself guards.
     let result = catch_unwind(AssertUnwindSafe(run));
     CONTAINED.set(outer);
-    result.map_err(|panic| format!("the tokenizers library fails with: {}", message(&*panic)))
+    result.map_err(|panic| format!("the tokenizers library fails with: {}", message(&*panic)).into())
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
@@ -33,11 +38,11 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error() {
-        let failed: Result<(), String> = contain(|| {
+        let failed: Result<(), Diagnostic> = contain(|| {
             assert!(panics_are_contained());
             panic!("no {}", 1)
         });
-        assert_eq!(failed.unwrap_err(), "the tokenizers library fails with: no 1");
+        assert_eq!(failed.unwrap_err().message, "the tokenizers library fails with: no 1");
         assert_eq!(contain(|| 2), Ok(2));
         assert!(!panics_are_contained());
     }

@@ -1,45 +1,45 @@
-//! What tokenizer.json may ask for: no more memory or time than its texts are worth.
+//! Limits on the memory and time that `tokenizer.json` may request.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::backtracking::{self, Backtracking};
+use crate::base::Diagnostic;
 
 /// Nested components, such as a sequence of sequences.
 const MAX_DEPTH: usize = 16;
-/// Bytes that are put before or after each piece of a text.
+/// Bytes that are added before or after each piece of a text.
 const MAX_AFFIX: usize = 16;
-/// Bytes by which `Precompiled` may replace a character.
+/// Bytes with which `Precompiled` may replace a character.
 const MAX_REPLACEMENT: usize = 64;
 /// Pieces of a template, and ids of each of its special tokens.
 const MAX_PIECES: usize = 16;
-/// Copies of a subexpression that the counted repetitions of a regular expression ask for.
+/// Copies of a subexpression that the counted repetitions of a regular expression expand to.
 const MAX_REPETITIONS: u64 = 10_000;
-/// Characters of a word that `WordPiece` cuts, which takes the square of them.
+/// Characters of a word that `WordPiece` splits, in quadratic time.
 const MAX_WORD: u64 = 1000;
-/// Bytes to which any text may grow, and the factor by which longer ones may.
+/// Bytes that any text may grow to, and the factor by which longer texts may grow.
 const MAX_GROWN: f64 = (1 << 18) as f64;
 const MAX_FACTOR: f64 = 4.0;
 
-/// The components of a tokenizer that depend on more than their vocabulary.
+/// The components of `tokenizer.json` that are checked.
 #[derive(Deserialize)]
 struct Components {
     normalizer: Option<Value>,
     pre_tokenizer: Option<Value>,
     post_processor: Option<Value>,
     decoder: Option<Value>,
-    model: Option<Model>,
+    model: Option<WordLimits>,
 }
 
 #[derive(Deserialize)]
-struct Model {
+struct WordLimits {
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
     max_input_chars_per_word: Option<u64>,
 }
 
-/// By which factor texts may grow before they are cut, and after they are put together, and the patterns that take more
-/// steps than a text has characters.
+/// Factors by which texts may grow in the normalizer and the decoder, and the patterns that may backtrack.
 #[derive(Debug)]
 pub(super) struct Limits {
     normalizer: f64,
@@ -48,28 +48,37 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Checks a text that is to be encoded.
-    pub fn check_encode(&self, text: &str) -> Result<(), String> {
+    /// Checks a text before it is encoded.
+    ///
+    /// # Errors
+    /// If the text may grow too much, or its search takes too many steps.
+    pub fn check_encode(&self, text: &str) -> Result<(), Diagnostic> {
         check("normalizer", self.normalizer, text.len())?;
         backtracking::check(&self.backtracking, text)
     }
 
-    /// Checks tokens that are to be decoded.
-    pub fn check_decode(&self, bytes: usize) -> Result<(), String> {
+    /// Checks tokens of `bytes` bytes before they are decoded.
+    ///
+    /// # Errors
+    /// If the text may grow too much.
+    pub fn check_decode(&self, bytes: usize) -> Result<(), Diagnostic> {
         check("decoder", self.decoder, bytes)
     }
 }
 
-fn check(component: &str, factor: f64, bytes: usize) -> Result<(), String> {
+fn check(component: &str, factor: f64, bytes: usize) -> Result<(), Diagnostic> {
     let most = (MAX_FACTOR * bytes as f64).max(MAX_GROWN);
     if factor * bytes as f64 <= most {
         return Ok(());
     }
-    Err(format!("`{component}` of tokenizer.json may make {bytes} bytes {factor:.0} times longer"))
+    Err(format!("`{component}` of tokenizer.json may make {bytes} bytes {factor:.0} times longer").into())
 }
 
-/// Checks the components of tokenizer.json before the library builds them.
-pub(super) fn read(file: &[u8]) -> Result<Limits, String> {
+/// Checks the components of `tokenizer.json` before the library builds them.
+///
+/// # Errors
+/// If the file is not JSON or a component exceeds a limit.
+pub(super) fn read(file: &[u8]) -> Result<Limits, Diagnostic> {
     let Components { normalizer, pre_tokenizer, post_processor, decoder, model } =
         serde_json::from_slice(file).map_err(|error| error.to_string())?;
     let mut limits = Limits { normalizer: 1.0, decoder: 1.0, backtracking: Vec::new() };
@@ -93,16 +102,18 @@ pub(super) fn read(file: &[u8]) -> Result<Limits, String> {
         let affixes = [model.continuing_subword_prefix, model.end_of_word_suffix];
         affixes.iter().flatten().try_for_each(|affix| check_affix(affix))?;
         if let Some(found @ MAX_WORD..) = model.max_input_chars_per_word.filter(|&found| found > MAX_WORD) {
-            return Err(format!("`max_input_chars_per_word`: expected at most {MAX_WORD}, found {found}"));
+            return Err(
+                format!("`max_input_chars_per_word`: expected at most {MAX_WORD}, found {found}").into()
+            );
         }
     }
     Ok(limits)
 }
 
-/// Checks a component and those inside it; multiplies `growth` by the factors of all.
-fn check_component(component: &Value, depth: usize, growth: &mut f64) -> Result<(), String> {
+/// Checks a component and those nested in it; multiplies `growth` by their factors.
+fn check_component(component: &Value, depth: usize, growth: &mut f64) -> Result<(), Diagnostic> {
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(format!("expected at most {MAX_DEPTH} nested components"));
+        return Err(format!("expected at most {MAX_DEPTH} nested components").into());
     };
     for key in ["normalizers", "pretokenizers", "processors", "decoders"] {
         let inner = component.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -127,20 +138,21 @@ fn check_component(component: &Value, depth: usize, growth: &mut f64) -> Result<
     let ids = |token: &Value| token.get("ids").and_then(Value::as_array).map_or(0, Vec::len);
     match special.into_iter().flat_map(|tokens| tokens.values()).map(ids).chain([pieces]).max() {
         Some(found) if found > MAX_PIECES => {
-            Err(format!("expected a template of at most {MAX_PIECES} tokens, found {found}"))
+            Err(format!("expected a template of at most {MAX_PIECES} tokens, found {found}").into())
         }
         _ => Ok(()),
     }
 }
 
-fn check_affix(affix: &str) -> Result<(), String> {
+fn check_affix(affix: &str) -> Result<(), Diagnostic> {
     if affix.len() <= MAX_AFFIX {
         return Ok(());
     }
-    Err(format!("expected at most {MAX_AFFIX} bytes before or after a piece of text, found {}", affix.len()))
+    let found = affix.len();
+    Err(format!("expected at most {MAX_AFFIX} bytes before or after a piece of text, found {found}").into())
 }
 
-/// How many bytes may stand where one was.
+/// Largest number of bytes that a replacement makes of one.
 fn replacement_factor(string: Option<&str>, regex: Option<&str>, content: &str) -> f64 {
     let content = content.len() as f64;
     match (string, regex) {
@@ -150,14 +162,14 @@ fn replacement_factor(string: Option<&str>, regex: Option<&str>, content: &str) 
     }
 }
 
-/// Whether a match may have no characters: also taken for so where it depends on what is around it.
+/// Whether a match may be empty; assumed where a match depends on the text around it.
 fn may_be_empty(regex: &str) -> bool {
     let looks_around = ["(?=", "(?!", "(?<", r"\b", r"\B", r"\G"].iter().any(|part| regex.contains(part));
     looks_around || fancy_regex::Regex::new(regex).is_ok_and(|regex| regex.is_match("").unwrap_or(true))
 }
 
-/// The library expands counted repetitions, nested ones by their product.
-fn check_regex(regex: &str) -> Result<(), String> {
+/// Checks the counted repetitions, which the library expands, nested ones by their product.
+fn check_regex(regex: &str) -> Result<(), Diagnostic> {
     let mut product = 1u64;
     for piece in regex.split('{').skip(1) {
         let counts = piece.split('}').next().unwrap_or_default().split(',');
@@ -169,12 +181,15 @@ fn check_regex(regex: &str) -> Result<(), String> {
     }
     Err(format!(
         "expected at most {MAX_REPETITIONS} counted repetitions in a regular expression, found {product}"
-    ))
+    )
+    .into())
 }
 
-/// The map is a trie of 32-bit units, its length in front, and the replacements after it, each with a zero at its end.
-fn check_charsmap(base64: &str) -> Result<(), String> {
-    let malformed = || "`precompiled_charsmap`: expected a trie and its replacements in base64".to_owned();
+/// Checks the replacements of `Precompiled`. The map is the length of a trie of 32-bit units, the trie, and the
+/// replacements, each terminated by a zero.
+fn check_charsmap(base64: &str) -> Result<(), Diagnostic> {
+    let malformed =
+        || Diagnostic::from("`precompiled_charsmap`: expected a trie and its replacements in base64");
     let bytes = decode_base64(base64).ok_or_else(malformed)?;
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(malformed)?;
     let length = u32::from_le_bytes(*length) as usize;
@@ -185,7 +200,8 @@ fn check_charsmap(base64: &str) -> Result<(), String> {
     if longest > MAX_REPLACEMENT {
         return Err(format!(
             "`precompiled_charsmap`: expected replacements of at most {MAX_REPLACEMENT} bytes, found {longest}"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
@@ -217,13 +233,14 @@ mod tests {
 
     use super::*;
 
-    fn growth(tokenizer: &Value) -> Result<Limits, String> {
+    fn growth(tokenizer: &Value) -> Result<Limits, Diagnostic> {
         read(tokenizer.to_string().as_bytes())
     }
 
     #[test]
-    fn what_would_take_too_much_is_refused() {
-        let check = |tokenizer: Value, expect: &str| assert_eq!(growth(&tokenizer).unwrap_err(), expect);
+    fn a_component_beyond_a_limit_is_an_error() {
+        let check =
+            |tokenizer: Value, expect: &str| assert_eq!(growth(&tokenizer).unwrap_err().message, expect);
         let nested = (0..20).fold(
             json!({"type": "Lowercase"}),
             |inner, _| json!({"type": "Sequence", "normalizers": [inner]}),
@@ -267,7 +284,7 @@ mod tests {
         check(&doubling, 1_048_576.0);
         let growth = growth(&json!({"normalizer": {"type": "Sequence", "normalizers": doubling}})).unwrap();
         assert_eq!(
-            growth.check_encode(&"a".repeat(100)).unwrap_err(),
+            growth.check_encode(&"a".repeat(100)).unwrap_err().message,
             "`normalizer` of tokenizer.json may make 100 bytes 1048576 times longer"
         );
         assert_eq!((growth.check_encode(""), growth.check_decode(1 << 30)), (Ok(()), Ok(())));

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashSet};
 use prost::Message;
 
 use super::{
+    ints::{int, ints},
     messages::{
         API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, FrontendAttributes,
         GatherDimensionNumbers, HloComputationProto, HloInputOutputAliasProto, HloInstructionProto,
@@ -13,21 +14,21 @@ use super::{
     sharding::sharding_proto,
 };
 use crate::{
-    base::{ArrayShape, DType, Literal, Memory, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
         ScatterDims, SideEffect, SliceDim, Verified,
     },
 };
 
-/// The module as a serialized `HloModuleProto`: the same bytes for the same module.
+/// Encodes a module as a serialized `HloModuleProto`. Equal modules have equal bytes.
 ///
-/// Computation ids count from one, instruction ids over the whole module, as XLA's own. Every array is
-/// laid out row-major, and in the device's memory; where a parameter of the entry lies is said once, of the module. Each instruction has the name `computation/instruction` as its origin. XLA wants instruction names unique over the module: a name that stood in an earlier computation
-/// gets the id behind it.
+/// As in XLA, computation ids count from one and instruction ids over the module. Every array has a row-major layout in
+/// device memory; memory spaces of entry parameters are in the program shape of the module only. The `op_name` of each
+/// instruction is `computation/instruction`. XLA requires instruction names that are unique in the module: a name that
+/// an earlier computation has gets the id as a suffix.
 pub fn encode(module: &Verified) -> Vec<u8> {
-    let Module { name, computations, entry: entry_id, aliases, host_parameters, frontend_attributes: _ } =
-        module.module();
+    let Module { name, computations, entry: entry_id, aliases, host_parameters, .. } = module.module();
     let mut first_id = 1;
     let mut names = HashSet::new();
     let mut encoded = Vec::with_capacity(computations.len());
@@ -39,7 +40,7 @@ pub fn encode(module: &Verified) -> Vec<u8> {
     let mut host_shape = program_shape(entry);
     for &number in host_parameters {
         let layout = host_shape.parameters.get_mut(number).and_then(|shape| shape.layout.as_mut());
-        layout.into_iter().for_each(|layout| layout.memory_space = Memory::Host.space());
+        layout.into_iter().for_each(|layout| layout.memory_space = MemorySpace::Host.space());
     }
     HloModuleProto {
         name: name.clone(),
@@ -106,7 +107,7 @@ fn instr_proto(
     first_id: usize,
     names: &mut HashSet<String>,
 ) -> HloInstructionProto {
-    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } = instr;
+    let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = instr;
     let mut name = name.clone();
     while !names.insert(name.clone()) {
         name = format!("{name}.{id}");
@@ -119,7 +120,7 @@ fn instr_proto(
         operand_ids: operands.iter().map(|operand| int(first_id + operand.index())).collect(),
         sharding: sharding.as_ref().map(sharding_proto),
         frontend_attributes: frontend_proto(frontend_attributes),
-        called_computation_ids: attrs.called().into_iter().map(computation_number).collect(),
+        called_computation_ids: attrs.callees().into_iter().map(computation_number).collect(),
         ..HloInstructionProto::default()
     };
     with_attrs(proto, attrs)
@@ -266,13 +267,4 @@ fn elements<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec
 
 fn computation_number(id: CompId) -> i64 {
     int(id.index() + 1)
-}
-
-/// A count or a position; the verifier holds every size below 2^60.
-pub(super) fn int(value: usize) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-pub(super) fn ints(values: &[usize]) -> Vec<i64> {
-    values.iter().copied().map(int).collect()
 }

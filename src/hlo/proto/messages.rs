@@ -1,5 +1,5 @@
 //! Field numbers and types are those of `xla/service/hlo.proto` and `xla/xla_data.proto`.
-//! Fields that hloom never sets are left out; unknown ones are skipped on reading.
+//! Fields that hloom never sets are left out, and unknown fields are skipped.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(super) struct HloComputationProto {
     pub root_id: i64,
 }
 
-/// Where an instruction comes from. It stays with whatever XLA makes of the instruction.
+/// The origin of an instruction, which XLA keeps through its passes.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OpMetadata {
     #[prost(string, tag = "2")]

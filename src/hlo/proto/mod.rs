@@ -1,9 +1,12 @@
-//! `HloModuleProto`, the form in which plugins take a module.
+//! `HloModuleProto`, the format in which plugins take a module.
 //!
-//! The messages are the part of XLA's `hlo.proto` and `xla_data.proto` that the IR can hold.
+//! The messages are those parts of XLA's `hlo.proto` and `xla_data.proto` that the IR represents.
 
 mod decode;
+mod decode_attrs;
+mod decode_shape;
 mod encode;
+mod ints;
 mod messages;
 mod sharding;
 mod values;

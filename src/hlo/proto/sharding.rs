@@ -1,11 +1,13 @@
-//! `OpSharding` and the value it stands for.
+//! Conversion of shardings to and from `OpSharding`.
 
 use super::{
-    decode::{count, counts},
-    encode::{int, ints},
+    ints::{index, indices, int, ints},
     messages::{OpSharding, SHARDING_MAXIMAL, SHARDING_OTHER, SHARDING_REPLICATED, SHARDING_TUPLE},
 };
-use crate::hlo::{Devices, Sharding, Tiling};
+use crate::{
+    base::Diagnostic,
+    hlo::{Sharding, TileAssignment, Tiling},
+};
 
 pub(super) fn sharding_proto(sharding: &Sharding) -> OpSharding {
     match sharding {
@@ -33,23 +35,23 @@ fn tiling_proto(tiling: &Tiling) -> OpSharding {
         ..OpSharding::default()
     };
     match tiling.devices() {
-        Devices::Iota { reshape, perm } => OpSharding {
+        TileAssignment::Iota { reshape, perm } => OpSharding {
             iota_reshape_dims: ints(reshape),
             iota_transpose_perm: perm.iter().map(|&dim| i32::try_from(dim).unwrap_or(i32::MAX)).collect(),
             ..proto
         },
-        Devices::Listed(devices) => OpSharding { tile_assignment_devices: ints(devices), ..proto },
+        TileAssignment::Listed(devices) => OpSharding { tile_assignment_devices: ints(devices), ..proto },
     }
 }
 
-pub(super) fn sharding(proto: &OpSharding) -> Result<Sharding, String> {
+pub(super) fn sharding(proto: &OpSharding) -> Result<Sharding, Diagnostic> {
     if proto.kind != SHARDING_TUPLE {
         return array_sharding(proto);
     }
     proto.tuple_shardings.iter().map(array_sharding).collect::<Result<_, _>>().map(Sharding::Tuple)
 }
 
-fn array_sharding(proto: &OpSharding) -> Result<Sharding, String> {
+fn array_sharding(proto: &OpSharding) -> Result<Sharding, Diagnostic> {
     let OpSharding {
         kind,
         tile_assignment_dimensions,
@@ -62,29 +64,33 @@ fn array_sharding(proto: &OpSharding) -> Result<Sharding, String> {
         is_shard_group,
     } = proto;
     if *is_shard_group {
-        return Err("only shardings without groups are supported".into());
+        return Err("unsupported shard group: expected a sharding without groups".into());
     }
     match *kind {
         SHARDING_REPLICATED => Ok(Sharding::Replicated),
         SHARDING_MAXIMAL => match tile_assignment_devices.as_slice() {
-            &[device] => count(device).map(Sharding::Maximal),
-            devices => Err(format!("expected one device, found {devices:?}")),
+            &[device] => index(device).map(Sharding::Maximal),
+            devices => Err(format!("expected one device, found {devices:?}").into()),
         },
         SHARDING_OTHER => {
             let replicates = match last_tile_dims.as_slice() {
                 [] => *replicate_on_last_tile_dim,
                 [SHARDING_REPLICATED] => true,
-                kinds => return Err(format!("expected replicas in the last dimension, found {kinds:?}")),
+                kinds => {
+                    return Err(format!("expected replicas in the last dimension, found {kinds:?}").into());
+                }
             };
-            let mut tiles = counts(tile_assignment_dimensions)?;
+            let mut tiles = indices(tile_assignment_dimensions)?;
             let replicas = if replicates { tiles.pop().unwrap_or(1) } else { 1 };
-            let perm = iota_transpose_perm.iter().map(|&dim| count(i64::from(dim)));
+            let perm = iota_transpose_perm.iter().map(|&dim| index(i64::from(dim)));
             let devices = match iota_reshape_dims.as_slice() {
-                [] => Devices::Listed(counts(tile_assignment_devices)?),
-                reshape => Devices::Iota { reshape: counts(reshape)?, perm: perm.collect::<Result<_, _>>()? },
+                [] => TileAssignment::Listed(indices(tile_assignment_devices)?),
+                reshape => {
+                    TileAssignment::Iota { reshape: indices(reshape)?, perm: perm.collect::<Result<_, _>>()? }
+                }
             };
             Sharding::tiled(tiles, replicas, devices)
         }
-        kind => Err(format!("expected a replicated, maximal or tiled sharding, found type {kind}")),
+        kind => Err(format!("expected a replicated, maximal or tiled sharding, found type {kind}").into()),
     }
 }

@@ -71,43 +71,43 @@ fn where_parameters_lie_is_said_of_the_program_and_of_nothing_inside() {
 fn what_the_ir_cannot_hold_is_named() {
     check_error(
         |proto| instr(proto, 2).opcode = "transpos".into(),
-        "`main/transpose.2`: unknown opcode: transpos",
+        "main: `transpose.2`: unknown opcode: transpos",
     );
     check_error(
         |proto| instr(proto, 2).operand_ids = vec![3],
-        "`main/transpose.2`: expected an earlier instruction as an operand, found id 3",
+        "main: `transpose.2`: operand id 3 is not defined before its use",
     );
-    check_error(|proto| instr(proto, 2).id = 1, "`main/transpose.2`: two instructions have the id 1");
-    check_error(|proto| instr(proto, 0).literal = None, "`main/true`: expected literal, found none");
-    check_error(|proto| instr(proto, 0).shape = None, "`main/true`: expected a shape, found none");
+    check_error(|proto| instr(proto, 2).id = 1, "main: `transpose.2`: duplicate instruction id 1");
+    check_error(|proto| instr(proto, 0).literal = None, "main: `true`: missing literal");
+    check_error(|proto| instr(proto, 0).shape = None, "main: `true`: missing shape");
     check_error(
         |proto| instr(proto, 2).dimensions = vec![-1],
-        "`main/transpose.2`: expected a non-negative integer, found -1",
+        "main: `transpose.2`: expected a non-negative integer, found -1",
     );
     check_error(
         |proto| {
             let layout = LayoutProto { memory_space: 5, ..LayoutProto::default() };
             instr(proto, 0).shape.as_mut().unwrap().layout = Some(layout);
         },
-        "`main/true`: only row-major device layouts are supported",
+        "main: `true`: unsupported layout: expected a row-major layout in device memory",
     );
     let sharded = |sharding: OpSharding| {
         move |proto: &mut HloModuleProto| instr(proto, 0).sharding = Some(sharding.clone())
     };
     check_error(
         sharded(OpSharding { kind: 4, ..OpSharding::default() }),
-        "`main/true`: expected a replicated, maximal or tiled sharding, found type 4",
+        "main: `true`: expected a replicated, maximal or tiled sharding, found type 4",
     );
     check_error(
         sharded(OpSharding { kind: SHARDING_OTHER, last_tile_dims: vec![4], ..OpSharding::default() }),
-        "`main/true`: expected replicas in the last dimension, found [4]",
+        "main: `true`: expected replicas in the last dimension, found [4]",
     );
     check_error(
         sharded(OpSharding { is_shard_group: true, ..OpSharding::default() }),
-        "`main/true`: only shardings without groups are supported",
+        "main: `true`: unsupported shard group: expected a sharding without groups",
     );
-    check_error(|proto| proto.computations[0].root_id = 9, "`main`: no root of id 9");
-    check_error(|proto| proto.entry_computation_id = 9, "`random`: no entry computation of id 9");
+    check_error(|proto| proto.computations[0].root_id = 9, "main: unknown root id 9");
+    check_error(|proto| proto.entry_computation_id = 9, "random: unknown entry computation id 9");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn instructions_that_say_nothing_are_refused_before_they_take_memory() {
     };
     let expect = |size: usize| {
         format!(
-            "`module`: expected a name, an opcode and a shape in each instruction, found one of {size} bytes"
+            "module: expected a name, an opcode and a shape in each instruction, found one of {size} bytes"
         )
     };
     check(&[], &expect(0));

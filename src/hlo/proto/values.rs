@@ -1,5 +1,5 @@
-//! What a compiled module computes: only names, opcodes and sizes, so that instructions which the IR does not have are
-//! no obstacle.
+//! The values that a compiled module computes: only names, opcodes and sizes, so that instructions which the IR does not
+//! support are no obstacle.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,50 +9,65 @@ use super::{
     ProtoError,
     messages::{HloComputationProto, HloModuleProto, ShapeProto, TUPLE},
 };
-use crate::base::Memory;
+use crate::{
+    base::MemorySpace,
+    hlo::{Opcode, OpcodeClass},
+};
 
-/// A value that an instruction of a compiled module writes into memory.
+/// A value that an instruction of a compiled module writes to memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputedValue {
     /// The instruction's name.
     pub name: String,
     /// Its opcode, in XLA's spelling.
     pub opcode: String,
-    /// The computation that it stands in.
+    /// The computation of the instruction.
     pub computation: String,
-    /// Bytes of its elements, none for what lies in the host's memory.
+    /// Bytes of its elements in device memory; zero if it is in host memory.
     pub bytes: u64,
 }
 
-/// A proto whose first field is the module: what plugins call `hlo_with_config`.
+/// A proto whose first field is the module, which plugins call `hlo_with_config`.
 #[derive(Clone, PartialEq, Message)]
 struct HloModuleProtoWithConfig {
     #[prost(message, optional, tag = "1")]
     hlo_module: Option<HloModuleProto>,
 }
 
-/// Opcodes whose results lie where their operands do, or where the module does.
-const IN_PLACE: &[&str] = &[
-    "parameter",
-    "constant",
-    "tuple",
-    "get-tuple-element",
-    "bitcast",
-    "while",
-    "conditional",
-    "call",
-    "optimization-barrier",
-    "after-all",
-    "partition-id",
-];
-/// Opcodes that run the computations which they name; others take those as descriptions of what they do.
-const RUN: &[&str] = &["while", "conditional", "call"];
+/// Opcodes without a buffer of their own that the IR does not support.
+const OTHER_WITHOUT_BUFFER: &[&str] = &["bitcast", "conditional", "after-all", "partition-id"];
 
-/// The values that a module in the form `hlo_with_config` computes, largest first, those of equal size in the order in
-/// which the module has them. Where two of them share memory cannot be seen here.
+/// Whether the result of an opcode is a buffer of its operands, of the program or of computations that it runs.
+fn has_no_buffer(opcode: &str) -> bool {
+    let Ok(opcode) = opcode.parse::<Opcode>() else { return OTHER_WITHOUT_BUFFER.contains(&opcode) };
+    match opcode.class() {
+        OpcodeClass::Leaf | OpcodeClass::Tuple | OpcodeClass::ControlFlow => true,
+        OpcodeClass::ElementwiseUnary
+        | OpcodeClass::ElementwiseBinary
+        | OpcodeClass::ElementwiseTernary
+        | OpcodeClass::Conversion
+        | OpcodeClass::DataMovement
+        | OpcodeClass::Reduction
+        | OpcodeClass::Contraction
+        | OpcodeClass::Indexing
+        | OpcodeClass::CustomCall => false,
+    }
+}
+
+/// Whether an opcode runs the computations that it refers to. For others, such as fusions and reductions, they describe
+/// the operation.
+fn runs_computations(opcode: &str) -> bool {
+    match opcode.parse::<Opcode>() {
+        Ok(opcode) => opcode.class() == OpcodeClass::ControlFlow,
+        Err(_) => opcode == "conditional",
+    }
+}
+
+/// Returns the values that a module in the format `hlo_with_config` computes, largest first, and those of equal size in the
+/// order of the module. It does not know which values share memory.
 ///
 /// # Errors
-/// If the bytes are no such module.
+/// [`ProtoError::Wire`] if the bytes are no such module.
 pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
     let proto = HloModuleProtoWithConfig::decode(bytes).map_err(ProtoError::Wire)?;
     let module = proto.hlo_module.unwrap_or_default();
@@ -67,11 +82,11 @@ pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
         };
         for instruction in &computation.instructions {
             let opcode = instruction.opcode.as_str();
-            if RUN.contains(&opcode) {
+            if runs_computations(opcode) {
                 next.extend(&instruction.called_computation_ids);
             }
-            // What is under way is counted when it is done.
-            if IN_PLACE.contains(&opcode) || opcode.ends_with("-start") {
+            // An asynchronous operation is counted at its `-done`.
+            if has_no_buffer(opcode) || opcode.ends_with("-start") {
                 continue;
             }
             values.push(ComputedValue {
@@ -86,19 +101,19 @@ pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
     Ok(values)
 }
 
-/// The bytes that a shape's elements take on the device, those of all elements of a tuple together.
+/// Bytes of all arrays of a shape in device memory.
 fn bytes_of(shape: &ShapeProto) -> u64 {
     if shape.element_type == TUPLE {
         return shape.tuple_shapes.iter().map(bytes_of).fold(0, u64::saturating_add);
     }
-    if shape.layout.as_ref().is_some_and(|layout| layout.memory_space == Memory::Host.space()) {
+    if shape.layout.as_ref().is_some_and(|layout| layout.memory_space == MemorySpace::Host.space()) {
         return 0;
     }
     let elements = shape.dimensions.iter().map(|&size| u64::try_from(size).unwrap_or(0));
     elements.fold(width(shape.element_type), u64::saturating_mul)
 }
 
-/// Bytes of an element by XLA's `PrimitiveType`; at least one for types of a few bits, none for what holds no elements.
+/// Bytes of an element by XLA's `PrimitiveType`: one for types of fewer than eight bits, none for types without elements.
 fn width(element_type: i32) -> u64 {
     match element_type {
         0 | TUPLE | 14 | 17 => 0,
@@ -141,6 +156,7 @@ mod tests {
             saved,
             instruction("p", "parameter", &[1000], &[]),
             instruction("f", "fusion", &[4], &[2]),
+            instruction("b", "opt-barrier", &[1000], &[]),
             instruction("s", "all-gather-start", &[500], &[]),
             instruction("d", "all-gather-done", &[8], &[]),
             instruction("w", "while", &[1000], &[3]),

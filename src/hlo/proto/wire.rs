@@ -1,4 +1,4 @@
-//! A look at the wire format before messages are made of it.
+//! Checks of the wire format before messages are decoded.
 
 use prost::{
     DecodeError,
@@ -10,11 +10,11 @@ use prost::{
 const COMPUTATIONS: u32 = 3;
 const INSTRUCTIONS: u32 = 2;
 
-/// Bytes of the shortest instruction that can be valid: a name of one letter, an opcode of three and a shape.
+/// Bytes of the shortest valid instruction: a name of one letter, an opcode of three letters and a shape.
 const MIN_INSTRUCTION: usize = 3 + 5 + 4;
 
-/// The size of the first instruction that is too short to be one, if there is any. A message of instructions takes a
-/// thousand times the memory of two bytes that say nothing.
+/// The size of the first instruction that is too short to be valid, if there is one. A decoded instruction takes a
+/// thousand times the memory of an empty one of two bytes.
 pub(super) fn short_instruction(module: &[u8]) -> Result<Option<usize>, DecodeError> {
     let mut short = None;
     each(module, COMPUTATIONS, |computation| {
@@ -35,14 +35,14 @@ fn each(
     mut found: impl FnMut(&[u8]) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
     while message.has_remaining() {
-        let (tag, wire_type) = encoding::decode_key(&mut message)?;
-        if (tag, wire_type) != (field, WireType::LengthDelimited) {
-            encoding::skip_field(wire_type, tag, &mut message, DecodeContext::default())?;
+        let (logical, wire_type) = encoding::decode_key(&mut message)?;
+        if (logical, wire_type) != (field, WireType::LengthDelimited) {
+            encoding::skip_field(wire_type, logical, &mut message, DecodeContext::default())?;
             continue;
         }
         let length = encoding::decode_varint(&mut message)?;
         let inside = usize::try_from(length).ok().and_then(|length| message.split_at_checked(length));
-        // The decoder of the messages has the words for it.
+        // The message decoder reports this error.
         let Some((inside, rest)) = inside else { return Ok(()) };
         found(inside)?;
         message = rest;

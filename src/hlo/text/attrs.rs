@@ -1,19 +1,19 @@
-//! What stands behind the operands: one arm for each attribute, whatever opcode has it.
+//! Attributes after the operands: one match arm for each attribute, for all opcodes that have it.
 
 use super::{
-    cursor::{Cursor, Mistake},
-    lex::{Kind, Spot},
-    resolve::Parsed,
+    cursor::TokenCursor,
+    lex::{HloTokenKind, Position},
+    unresolved::UnresolvedModule,
 };
 use crate::{
-    base::{DType, Literal, nearest},
+    base::{DType, Diagnostic, Literal, nearest},
     hlo::{
-        Attrs, CompId, Comparison, CustomCall, DotDims, Form, GatherDims, Instr, PadDim, ScatterDims,
-        SideEffect, SliceDim,
+        Attrs, AttrsKind, CompId, ComparisonDirection, CustomCall, DotDims, GatherDims, Instr, Opcode,
+        PadDim, ScatterDims, SideEffect, SliceDim, UnknownComparisonDirection,
     },
 };
 
-/// Attributes that change no value, and that the IR has no place for.
+/// Attributes that change no result, and that the IR does not represent.
 const SKIPPED: &[&str] = &[
     "metadata",
     "backend_config",
@@ -28,49 +28,49 @@ const SKIPPED: &[&str] = &[
     "control-predecessors",
 ];
 
-/// The payload of a form before any attribute is read.
-pub(super) fn unset(form: Form) -> Attrs {
-    let nothing = CompId::new(0);
-    match form {
-        Form::Plain => Attrs::Plain,
-        Form::Parameter => Attrs::Parameter(0),
-        Form::Constant => Attrs::Constant(Literal::scalar(DType::Pred, 0.0)),
-        Form::Iota => Attrs::Iota(0),
-        Form::Dims => Attrs::Dims(vec![]),
-        Form::Compare => Attrs::Compare(Comparison::Eq),
-        Form::Dot => Attrs::Dot(DotDims::default()),
-        Form::Slice => Attrs::Slice(vec![]),
-        Form::DynamicSlice => Attrs::DynamicSlice(vec![]),
-        Form::Pad => Attrs::Pad(vec![]),
-        Form::Reduce => Attrs::Reduce { dims: vec![], to_apply: nothing },
-        Form::Gather => Attrs::Gather(GatherDims::default()),
-        Form::Scatter => Attrs::Scatter { dims: ScatterDims::default(), to_apply: nothing },
-        Form::Call => Attrs::Call(nothing),
-        Form::While => Attrs::While { condition: nothing, body: nothing },
-        Form::TupleIndex => Attrs::TupleIndex(0),
-        Form::CustomCall => Attrs::CustomCall(CustomCall::default()),
+/// The attributes of an instruction before they are parsed.
+pub(super) fn unset(kind: AttrsKind) -> Attrs {
+    let unset = CompId::new(0);
+    match kind {
+        AttrsKind::Plain => Attrs::Plain,
+        AttrsKind::Parameter => Attrs::Parameter(0),
+        AttrsKind::Constant => Attrs::Constant(Literal::scalar(DType::Pred, 0.0)),
+        AttrsKind::Iota => Attrs::Iota(0),
+        AttrsKind::Dims => Attrs::Dims(vec![]),
+        AttrsKind::Compare => Attrs::Compare(ComparisonDirection::Eq),
+        AttrsKind::Dot => Attrs::Dot(DotDims::default()),
+        AttrsKind::Slice => Attrs::Slice(vec![]),
+        AttrsKind::DynamicSlice => Attrs::DynamicSlice(vec![]),
+        AttrsKind::Pad => Attrs::Pad(vec![]),
+        AttrsKind::Reduce => Attrs::Reduce { dims: vec![], to_apply: unset },
+        AttrsKind::Gather => Attrs::Gather(GatherDims::default()),
+        AttrsKind::Scatter => Attrs::Scatter { dims: ScatterDims::default(), to_apply: unset },
+        AttrsKind::Call => Attrs::Call(unset),
+        AttrsKind::While => Attrs::While { condition: unset, body: unset },
+        AttrsKind::TupleIndex => Attrs::TupleIndex(0),
+        AttrsKind::CustomCall => Attrs::CustomCall(CustomCall::default()),
     }
 }
 
-/// The attributes that a form must have, and those that it may have.
-fn known(form: Form) -> (&'static [&'static str], &'static [&'static str]) {
-    match form {
-        Form::Plain | Form::Parameter | Form::Constant => (&[], &[]),
-        Form::Iota => (&["iota_dimension"], &[]),
-        Form::Dims => (&["dimensions"], &[]),
-        Form::Compare => (&["direction"], &[]),
-        Form::Dot => {
+/// The required and the optional attributes of a kind.
+fn known(kind: AttrsKind) -> (&'static [&'static str], &'static [&'static str]) {
+    match kind {
+        AttrsKind::Plain | AttrsKind::Parameter | AttrsKind::Constant => (&[], &[]),
+        AttrsKind::Iota => (&["iota_dimension"], &[]),
+        AttrsKind::Dims => (&["dimensions"], &[]),
+        AttrsKind::Compare => (&["direction"], &[]),
+        AttrsKind::Dot => {
             (&[], &["lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"])
         }
-        Form::Slice => (&["slice"], &[]),
-        Form::DynamicSlice => (&["dynamic_slice_sizes"], &[]),
-        Form::Pad => (&["padding"], &[]),
-        Form::Reduce => (&["dimensions", "to_apply"], &[]),
-        Form::Gather => (
+        AttrsKind::Slice => (&["slice"], &[]),
+        AttrsKind::DynamicSlice => (&["dynamic_slice_sizes"], &[]),
+        AttrsKind::Pad => (&["padding"], &[]),
+        AttrsKind::Reduce => (&["dimensions", "to_apply"], &[]),
+        AttrsKind::Gather => (
             &["offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"],
             &[],
         ),
-        Form::Scatter => (
+        AttrsKind::Scatter => (
             &[
                 "update_window_dims",
                 "inserted_window_dims",
@@ -80,33 +80,38 @@ fn known(form: Form) -> (&'static [&'static str], &'static [&'static str]) {
             ],
             &[],
         ),
-        Form::Call => (&["to_apply"], &[]),
-        Form::While => (&["condition", "body"], &[]),
-        Form::TupleIndex => (&["index"], &[]),
-        Form::CustomCall => (&["custom_call_target"], &["custom_call_has_side_effect", "backend_config"]),
+        AttrsKind::Call => (&["to_apply"], &[]),
+        AttrsKind::While => (&["condition", "body"], &[]),
+        AttrsKind::TupleIndex => (&["index"], &[]),
+        AttrsKind::CustomCall => {
+            (&["custom_call_target"], &["custom_call_has_side_effect", "backend_config"])
+        }
     }
 }
 
 pub(super) struct AttrReader<'p, 'a> {
-    pub cursor: &'p mut Cursor<'a>,
-    pub parsed: &'p mut Parsed<'a>,
+    pub cursor: &'p mut TokenCursor<'a>,
+    pub module: &'p mut UnresolvedModule<'a>,
 }
 
 impl<'a> AttrReader<'_, 'a> {
-    /// Reads `, name=value` as long as one follows.
-    pub fn read(&mut self, instr: &mut Instr) -> Result<(), Mistake> {
+    /// Parses `, name=value` as long as there are any.
+    ///
+    /// # Errors
+    /// An unknown, duplicate or missing attribute, or an invalid value.
+    pub fn read(&mut self, instr: &mut Instr) -> Result<(), Diagnostic> {
         let opcode = instr.opcode;
-        let (required, optional) = known(opcode.form());
+        let (required, optional) = known(opcode.attrs_kind());
         let mut seen: Vec<&str> = Vec::new();
         while self.cursor.accept(',') {
             let at = self.cursor.at();
             let name = self.cursor.attr_name()?;
             if seen.contains(&name) {
-                return Err(Mistake::new(at, format!("attribute `{name}` stands twice")));
+                return Err(at.error(format!("duplicate attribute `{name}`")));
             }
             if !self.value(name, instr)? {
-                let near = nearest(name, required.iter().chain(optional).copied());
-                return Err(Mistake::new(at, format!("unknown attribute of `{opcode}`: {name}")).meant(near));
+                let known = required.iter().chain(optional).copied();
+                return Err(unknown_attribute(opcode, name, at, known));
             }
             seen.push(name);
         }
@@ -116,8 +121,8 @@ impl<'a> AttrReader<'_, 'a> {
         }
     }
 
-    /// Reads a value into its place in `instr`; false if there is none for an attribute of this name.
-    fn value(&mut self, name: &str, instr: &mut Instr) -> Result<bool, Mistake> {
+    /// Parses the value of attribute `name` into `instr`; false if the opcode has no such attribute.
+    fn value(&mut self, name: &str, instr: &mut Instr) -> Result<bool, Diagnostic> {
         match (&mut instr.attrs, name) {
             (Attrs::Iota(dim), "iota_dimension") => *dim = self.cursor.int()?,
             (Attrs::Dims(dims) | Attrs::Reduce { dims, .. }, "dimensions") => *dims = self.cursor.ints()?,
@@ -166,17 +171,17 @@ impl<'a> AttrReader<'_, 'a> {
         Ok(true)
     }
 
-    fn comparison(&mut self) -> Result<Comparison, Mistake> {
+    fn comparison(&mut self) -> Result<ComparisonDirection, Diagnostic> {
         let at = self.cursor.at();
         let word = self.cursor.name("a comparison direction")?;
         word.parse()
-            .map_err(|message: String| Mistake::new(at, message).hint("known: EQ, NE, GE, GT, LE, LT"))
+            .map_err(|unknown: UnknownComparisonDirection| Diagnostic::from(unknown).located(at.location()))
     }
 
-    fn side_effect(&mut self) -> Result<SideEffect, Mistake> {
+    fn side_effect(&mut self) -> Result<SideEffect, Diagnostic> {
         let side_effect = match self.cursor.kind() {
-            Kind::Word("true") => SideEffect::Present,
-            Kind::Word("false") => SideEffect::Absent,
+            HloTokenKind::Word("true") => SideEffect::Present,
+            HloTokenKind::Word("false") => SideEffect::Absent,
             _ => return Err(self.cursor.unexpected("true or false")),
         };
         self.cursor.advance();
@@ -184,7 +189,7 @@ impl<'a> AttrReader<'_, 'a> {
     }
 
     /// `{[0:4], [2:8:2]}`
-    fn ranges(&mut self) -> Result<Vec<SliceDim>, Mistake> {
+    fn ranges(&mut self) -> Result<Vec<SliceDim>, Diagnostic> {
         let mut ranges = Vec::new();
         self.cursor.list('{', '}', |cursor| {
             cursor.expect('[')?;
@@ -200,9 +205,9 @@ impl<'a> AttrReader<'_, 'a> {
     }
 
     /// `0_1x-2_0_1`: low edge, high edge and, where it is not zero, interior.
-    fn edges(&mut self) -> Result<Vec<PadDim>, Mistake> {
+    fn edges(&mut self) -> Result<Vec<PadDim>, Diagnostic> {
         let edges: Option<Vec<PadDim>> = match self.cursor.kind() {
-            Kind::Number(text) => text.split('x').map(edge).collect(),
+            HloTokenKind::Number(text) => text.split('x').map(edge).collect(),
             _ => None,
         };
         let edges = edges.ok_or_else(|| self.cursor.unexpected("padding such as `0_1x-2_0`"))?;
@@ -210,18 +215,32 @@ impl<'a> AttrReader<'_, 'a> {
         Ok(edges)
     }
 
-    fn computation(&mut self) -> Result<CompId, Mistake> {
-        let at: Spot = self.cursor.at();
+    fn computation(&mut self) -> Result<CompId, Diagnostic> {
+        let at = self.cursor.at();
         let name = self.cursor.name("a computation")?;
-        Ok(self.parsed.mention(name, at))
+        Ok(self.module.mention(name, at))
     }
 
-    /// A string, or JSON as it stands.
-    fn config(&mut self) -> Result<String, Mistake> {
+    /// A string, or the text of a JSON object.
+    fn config(&mut self) -> Result<String, Diagnostic> {
         match self.cursor.kind() {
-            Kind::Mark('{') => self.cursor.skip_group().map(str::to_owned),
+            HloTokenKind::Mark('{') => self.cursor.skip_group().map(str::to_owned),
             _ => self.cursor.string(),
         }
+    }
+}
+
+/// The error of an attribute that no instruction with `opcode` has; `known` are those that it can have.
+fn unknown_attribute<'k>(
+    opcode: Opcode,
+    name: &str,
+    at: Position,
+    known: impl Iterator<Item = &'k str>,
+) -> Diagnostic {
+    let error = at.error(format!("unknown attribute of `{opcode}`: {name}"));
+    match nearest(name, known) {
+        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+        None => error,
     }
 }
 

@@ -1,74 +1,39 @@
-//! One token of look-ahead, and the small phrases of the grammar: names, numbers, lists, shapes, literals.
+//! A token stream with one token of look-ahead, and the small phrases of the grammar: names, numbers, lists, shapes and
+//! literals.
 
 use super::{
-    lex::{Kind, Lexer, Spot, Token},
+    lex::{HloLexer, HloToken, HloTokenKind, Position},
     value::read_element,
     word::{dict_length, row_major, unescape},
 };
 use crate::{
-    base::{ArrayShape, DType, Finding, Literal, Memory, Place, Shape, nearest},
+    base::{ArrayShape, DType, Diagnostic, Literal, MemorySpace, Shape, did_you_mean},
     hlo::limits::{MAX_DIMS, MAX_TUPLE_NESTING},
 };
 
-/// Something wrong at a place of the text.
-#[derive(Debug)]
-pub(super) struct Mistake {
-    pub at: Spot,
-    item: Option<String>,
-    message: String,
-    hint: Option<String>,
-}
-
-impl Mistake {
-    pub fn new(at: Spot, message: impl Into<String>) -> Self {
-        Self { at, item: None, message: message.into(), hint: None }
-    }
-
-    /// The same mistake, in the instruction or computation of this name.
-    pub fn on(self, item: &str) -> Self {
-        Self { item: Some(item.to_owned()), ..self }
-    }
-
-    /// The same mistake with what works instead.
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-
-    /// The same mistake with the name that was probably meant.
-    pub fn meant(self, name: Option<&str>) -> Self {
-        Self { hint: name.map(|name| format!("did you mean `{name}`?")), ..self }
-    }
-
-    pub fn finding(self, file: &str) -> Finding {
-        let Self { at, item, message, hint } = self;
-        let place = Place { file: file.to_owned(), line: Some(at.line), item };
-        Finding { place, message: format!("column {}: {message}", at.column), hint }
-    }
-}
-
-pub(super) struct Cursor<'a> {
+pub(super) struct TokenCursor<'a> {
     text: &'a str,
-    lexer: Lexer<'a>,
-    token: Token<'a>,
+    lexer: HloLexer<'a>,
+    token: HloToken<'a>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> TokenCursor<'a> {
     pub fn new(text: &'a str) -> Self {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = HloLexer::new(text);
         let token = lexer.next();
         Self { text, lexer, token }
     }
 
-    /// The token at hand.
-    pub fn token(&self) -> Token<'a> {
+    /// The current token.
+    pub fn token(&self) -> HloToken<'a> {
         self.token
     }
 
-    pub fn kind(&self) -> Kind<'a> {
+    pub fn kind(&self) -> HloTokenKind<'a> {
         self.token.kind
     }
 
-    pub fn at(&self) -> Spot {
+    pub fn at(&self) -> Position {
         self.token.at
     }
 
@@ -76,61 +41,62 @@ impl<'a> Cursor<'a> {
         self.token = self.lexer.next();
     }
 
-    /// That something else than `expected` stands here.
-    pub fn unexpected(&self, expected: &str) -> Mistake {
+    /// The error of a current token other than `expected`.
+    pub fn unexpected(&self, expected: &str) -> Diagnostic {
         let found = match self.kind() {
-            Kind::Word(text) | Kind::Number(text) => format!("`{text}`"),
-            Kind::Str(text) => format!("\"{text}\""),
-            Kind::Mark(mark) => format!("`{mark}`"),
-            Kind::Open(what) => format!("a {what} that is not closed"),
-            Kind::End => "the end of the text".to_owned(),
+            HloTokenKind::Word(text) | HloTokenKind::Number(text) => format!("`{text}`"),
+            HloTokenKind::Str(text) => format!("\"{text}\""),
+            HloTokenKind::Mark(mark) => format!("`{mark}`"),
+            HloTokenKind::Unclosed(what) => format!("an unclosed {what}"),
+            HloTokenKind::End => "the end of the text".to_owned(),
         };
-        Mistake::new(self.at(), format!("expected {expected}, found {found}"))
+        self.at().error(format!("expected {expected}, found {found}"))
     }
 
     pub fn accept(&mut self, mark: char) -> bool {
-        let found = self.kind() == Kind::Mark(mark);
+        let found = self.kind() == HloTokenKind::Mark(mark);
         if found {
             self.advance();
         }
         found
     }
 
-    pub fn expect(&mut self, mark: char) -> Result<(), Mistake> {
+    pub fn expect(&mut self, mark: char) -> Result<(), Diagnostic> {
         if self.accept(mark) { Ok(()) } else { Err(self.unexpected(&format!("`{mark}`"))) }
     }
 
-    /// Takes the word, unless it is marked as a name by `%`.
+    /// Takes the word, unless a `%` marks it as a name.
     pub fn accept_word(&mut self, word: &str) -> bool {
-        let found = self.kind() == Kind::Word(word) && self.token.end - self.token.start == word.len();
+        let found =
+            self.kind() == HloTokenKind::Word(word) && self.token.end - self.token.start == word.len();
         if found {
             self.advance();
         }
         found
     }
 
-    pub fn keyword(&mut self, word: &str) -> Result<(), Mistake> {
+    pub fn keyword(&mut self, word: &str) -> Result<(), Diagnostic> {
         if self.accept_word(word) { Ok(()) } else { Err(self.unexpected(&format!("`{word}`"))) }
     }
 
-    /// A name; `what` says of what.
-    pub fn name(&mut self, what: &str) -> Result<&'a str, Mistake> {
-        let Kind::Word(name) = self.kind() else { return Err(self.unexpected(what)) };
+    /// A name of `what`.
+    pub fn name(&mut self, what: &str) -> Result<&'a str, Diagnostic> {
+        let HloTokenKind::Word(name) = self.kind() else { return Err(self.unexpected(what)) };
         self.advance();
         Ok(name)
     }
 
     /// `name=`
-    pub fn attr_name(&mut self) -> Result<&'a str, Mistake> {
+    pub fn attr_name(&mut self) -> Result<&'a str, Diagnostic> {
         let name = self.name("an attribute")?;
         self.expect('=')?;
         Ok(name)
     }
 
     /// A count, a position or a dimension.
-    pub fn int(&mut self) -> Result<usize, Mistake> {
+    pub fn int(&mut self) -> Result<usize, Diagnostic> {
         let what = "a non-negative integer";
-        let Kind::Number(text) = self.kind() else { return Err(self.unexpected(what)) };
+        let HloTokenKind::Number(text) = self.kind() else { return Err(self.unexpected(what)) };
         let value = text.parse::<i64>().ok().and_then(|value| usize::try_from(value).ok());
         let value = value.ok_or_else(|| self.unexpected(what))?;
         self.advance();
@@ -138,11 +104,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// `{0,1}`
-    pub fn ints(&mut self) -> Result<Vec<usize>, Mistake> {
+    pub fn ints(&mut self) -> Result<Vec<usize>, Diagnostic> {
         self.ints_in('{', '}')
     }
 
-    pub fn ints_in(&mut self, open: char, close: char) -> Result<Vec<usize>, Mistake> {
+    pub fn ints_in(&mut self, open: char, close: char) -> Result<Vec<usize>, Diagnostic> {
         let mut values = Vec::new();
         self.list(open, close, |cursor| {
             values.push(cursor.int()?);
@@ -151,20 +117,22 @@ impl<'a> Cursor<'a> {
         Ok(values)
     }
 
-    pub fn string(&mut self) -> Result<String, Mistake> {
-        let Kind::Str(text) = self.kind() else { return Err(self.unexpected("a string in double quotes")) };
-        let value = unescape(text).map_err(|message| Mistake::new(self.at(), message))?;
+    pub fn string(&mut self) -> Result<String, Diagnostic> {
+        let HloTokenKind::Str(text) = self.kind() else {
+            return Err(self.unexpected("a string in double quotes"));
+        };
+        let value = unescape(text).map_err(|error| error.located(self.at().location()))?;
         self.advance();
         Ok(value)
     }
 
-    /// Entries between `open` and `close`, with commas between them.
+    /// Entries between `open` and `close`, separated by commas.
     pub fn list(
         &mut self,
         open: char,
         close: char,
-        mut entry: impl FnMut(&mut Self) -> Result<(), Mistake>,
-    ) -> Result<(), Mistake> {
+        mut entry: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
         self.expect(open)?;
         if self.accept(close) {
             return Ok(());
@@ -180,18 +148,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The raw text of a group in braces, brackets or parentheses, which it goes past.
-    pub fn skip_group(&mut self) -> Result<&'a str, Mistake> {
+    /// Takes a group in braces, brackets or parentheses, and returns its text.
+    pub fn skip_group(&mut self) -> Result<&'a str, Diagnostic> {
         let (start, at) = (self.token.start, self.at());
         let mut depth = 0_usize;
         loop {
             match self.kind() {
-                Kind::Mark('{' | '(' | '[') => depth += 1,
-                Kind::Mark('}' | ')' | ']') => depth = depth.saturating_sub(1),
-                Kind::End | Kind::Open(_) => {
-                    return Err(Mistake::new(at, "the group that opens here is not closed"));
+                HloTokenKind::Mark('{' | '(' | '[') => depth += 1,
+                HloTokenKind::Mark('}' | ')' | ']') => depth = depth.saturating_sub(1),
+                HloTokenKind::End | HloTokenKind::Unclosed(_) => {
+                    return Err(at.error("unclosed group"));
                 }
-                Kind::Word(_) | Kind::Number(_) | Kind::Str(_) | Kind::Mark(_) => {}
+                HloTokenKind::Word(_)
+                | HloTokenKind::Number(_)
+                | HloTokenKind::Str(_)
+                | HloTokenKind::Mark(_) => {}
             }
             let end = self.token.end;
             self.advance();
@@ -201,21 +172,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The raw text of a group in braces, in which only double quotes mean something.
-    pub fn dict(&mut self) -> Result<&'a str, Mistake> {
+    /// Takes a group in braces, in which only braces and double quotes have a meaning, and returns its text.
+    pub fn dict(&mut self) -> Result<&'a str, Diagnostic> {
         let text = self.text.get(self.token.start..).unwrap_or_default();
         let Some(length) = dict_length(text) else {
-            return Err(self.unexpected("a string or a group in braces that is closed"));
+            return Err(self.unexpected("a string or a closed group in braces"));
         };
         self.lexer.skip(length - 1);
         self.advance();
         Ok(text.get(..length).unwrap_or_default())
     }
 
-    /// Past the value of an attribute that says nothing here: up to a comma or the end of the line.
-    pub fn skip_value(&mut self) -> Result<(), Mistake> {
+    /// Skips the value of an ignored attribute, up to a comma or the end of the line.
+    pub fn skip_value(&mut self) -> Result<(), Diagnostic> {
         let ends = |cursor: &Self| {
-            cursor.token.leads_line || matches!(cursor.kind(), Kind::End | Kind::Mark(',' | '}' | ')' | ']'))
+            cursor.token.leads_line
+                || matches!(cursor.kind(), HloTokenKind::End | HloTokenKind::Mark(',' | '}' | ')' | ']'))
         };
         if ends(self) {
             return Err(self.unexpected("a value"));
@@ -228,16 +200,16 @@ impl<'a> Cursor<'a> {
 
     pub fn skip_line(&mut self) {
         self.advance();
-        while !self.token.leads_line && self.kind() != Kind::End {
+        while !self.token.leads_line && self.kind() != HloTokenKind::End {
             self.advance();
         }
     }
 
-    /// Past a broken instruction: to a line that starts with a name or closes the computation.
+    /// Skips an invalid instruction, up to a line that starts with a name or closes the computation.
     pub fn skip_instr(&mut self) {
-        let starts = |token: Token<'_>| {
-            token.leads_line && matches!(token.kind, Kind::Word(_) | Kind::Mark('}'))
-                || token.kind == Kind::End
+        let starts = |token: HloToken<'_>| {
+            token.leads_line && matches!(token.kind, HloTokenKind::Word(_) | HloTokenKind::Mark('}'))
+                || token.kind == HloTokenKind::End
         };
         while !starts(self.token) {
             self.advance();
@@ -245,27 +217,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// `f32[2,3]{1,0}` or a tuple of shapes.
-    pub fn shape(&mut self) -> Result<Shape, Mistake> {
+    pub fn shape(&mut self) -> Result<Shape, Diagnostic> {
         self.nested_shape(0)
     }
 
-    /// A shape in the layout of the entry, where an array may lie on the host: the memory.
-    pub fn memory(&mut self) -> Result<Memory, Mistake> {
+    /// The memory space of a shape in the entry computation layout.
+    pub fn memory(&mut self) -> Result<MemorySpace, Diagnostic> {
         match self.kind() {
-            Kind::Mark('(') => self.shape().map(|_| Memory::Device),
-            _ => self.array_shape(Memory::ALL).map(|(_, memory)| memory),
+            HloTokenKind::Mark('(') => self.shape().map(|_| MemorySpace::Device),
+            _ => self.array_shape(MemorySpace::ALL).map(|(_, memory)| memory),
         }
     }
 
-    fn nested_shape(&mut self, depth: usize) -> Result<Shape, Mistake> {
-        if self.kind() != Kind::Mark('(') {
-            return self.array_shape(&[Memory::Device]).map(|(array, _)| Shape::Array(array));
+    fn nested_shape(&mut self, depth: usize) -> Result<Shape, Diagnostic> {
+        if self.kind() != HloTokenKind::Mark('(') {
+            return self.array_shape(&[MemorySpace::Device]).map(|(array, _)| Shape::Array(array));
         }
         if depth == MAX_TUPLE_NESTING {
-            return Err(Mistake::new(
-                self.at(),
-                format!("expected at most {MAX_TUPLE_NESTING} tuples in each other"),
-            ));
+            return Err(self
+                .at()
+                .error(format!("expected at most {MAX_TUPLE_NESTING} nested tuples, found more")));
         }
         let mut elements = Vec::new();
         self.list('(', ')', |cursor| {
@@ -275,23 +246,24 @@ impl<'a> Cursor<'a> {
         Ok(Shape::Tuple(elements))
     }
 
-    /// An array that lies in one of `memories`, and which one that is.
-    fn array_shape(&mut self, memories: &[Memory]) -> Result<(ArrayShape, Memory), Mistake> {
+    /// An array shape with its memory space, one of `memories`.
+    fn array_shape(&mut self, memories: &[MemorySpace]) -> Result<(ArrayShape, MemorySpace), Diagnostic> {
         let at = self.at();
         let word = self.name("a shape")?;
         let dtype = word.parse::<DType>().map_err(|unknown| {
-            Mistake::new(at, unknown.to_string()).meant(nearest(word, DType::ALL.iter().map(|t| t.name())))
+            at.error(unknown.to_string()).with_hint(did_you_mean(
+                word,
+                DType::ALL.iter().map(|t| t.name()),
+                "known",
+            ))
         })?;
         let mut dims = Vec::new();
         self.list('[', ']', |cursor| {
-            if cursor.kind() == Kind::Mark('<') {
-                return Err(Mistake::new(
-                    cursor.at(),
-                    "only sizes known when the module is built are supported",
-                ));
+            if cursor.kind() == HloTokenKind::Mark('<') {
+                return Err(cursor.at().error("unsupported dynamic size: expected a static size"));
             }
             if dims.len() == MAX_DIMS {
-                return Err(Mistake::new(cursor.at(), format!("expected at most {MAX_DIMS} dimensions")));
+                return Err(cursor.at().error(format!("expected at most {MAX_DIMS} dimensions, found more")));
             }
             dims.push(cursor.int()?);
             Ok(())
@@ -300,66 +272,62 @@ impl<'a> Cursor<'a> {
         Ok((ArrayShape { dtype, dims }, memory))
     }
 
-    /// A layout, if one stands here: not a brace that opens the body of a computation.
-    fn layout(&mut self, rank: usize, memories: &[Memory]) -> Result<Memory, Mistake> {
+    /// A layout, if there is one: a brace may also open the body of a computation.
+    fn layout(&mut self, rank: usize, memories: &[MemorySpace]) -> Result<MemorySpace, Diagnostic> {
         let inner = self.text.get(self.token.end..).unwrap_or_default();
         let opens_layout = inner.starts_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | '}'));
-        if self.kind() != Kind::Mark('{') || !opens_layout {
-            return Ok(Memory::Device);
+        if self.kind() != HloTokenKind::Mark('{') || !opens_layout {
+            return Ok(MemorySpace::Device);
         }
         let at = self.at();
         let layout = self.skip_group()?;
         let found = memories.iter().copied().find(|&memory| layout == row_major(rank, memory));
         found.ok_or_else(|| {
-            Mistake::new(at, format!("only row-major device layouts are supported, found {layout}"))
+            at.error(format!("unsupported layout {layout}: expected a row-major layout in device memory"))
         })
     }
 
-    /// The shape before an operand's name, where one is written.
-    pub fn operand_shape(&mut self) -> Result<Option<Shape>, Mistake> {
+    /// The shape before the name of an operand, if there is one.
+    pub fn operand_shape(&mut self) -> Result<Option<Shape>, Diagnostic> {
         let before_bracket = self.text.as_bytes().get(self.token.end) == Some(&b'[');
         match self.kind() {
-            Kind::Mark('(') => self.shape().map(Some),
-            Kind::Word(_) if before_bracket => self.shape().map(Some),
+            HloTokenKind::Mark('(') => self.shape().map(Some),
+            HloTokenKind::Word(_) if before_bracket => self.shape().map(Some),
             _ => Ok(None),
         }
     }
 
     /// The elements of a constant of this shape.
-    pub fn literal(&mut self, shape: &Shape) -> Result<Literal, Mistake> {
+    pub fn literal(&mut self, shape: &Shape) -> Result<Literal, Diagnostic> {
         let Some(array) = shape.as_array() else {
-            return Err(Mistake::new(
-                self.at(),
-                format!("expected an array, found a constant of shape {shape}"),
-            ));
+            return Err(self.at().error(format!("expected an array, found a constant of shape {shape}")));
         };
         let mut bytes = Vec::new();
         self.elements(array.dtype, &array.dims, &mut bytes)?;
         Ok(Literal::from_bytes(array.clone(), bytes))
     }
 
-    fn elements(&mut self, dtype: DType, dims: &[usize], bytes: &mut Vec<u8>) -> Result<(), Mistake> {
+    fn elements(&mut self, dtype: DType, dims: &[usize], bytes: &mut Vec<u8>) -> Result<(), Diagnostic> {
         let Some((&size, inner)) = dims.split_first() else {
-            let (Kind::Word(text) | Kind::Number(text)) = self.kind() else {
+            let (HloTokenKind::Word(text) | HloTokenKind::Number(text)) = self.kind() else {
                 return Err(self.unexpected("an element"));
             };
-            read_element(bytes, dtype, text).map_err(|message| Mistake::new(self.at(), message))?;
+            read_element(bytes, dtype, text).map_err(|error| error.located(self.at().location()))?;
             self.advance();
             return Ok(());
         };
         let at = self.at();
         let mut found = 0;
         self.list('{', '}', |cursor| {
-            if cursor.kind() == Kind::Mark('.') {
-                let cut =
-                    Mistake::new(cursor.at(), "expected elements, found the mark of a constant left out");
-                return Err(cut.hint("print the module with its large constants"));
+            if cursor.kind() == HloTokenKind::Mark('.') {
+                let elided = cursor.at().error("expected elements, found an elided constant");
+                return Err(elided.with_hint("print the module with its large constants"));
             }
             found += 1;
             cursor.elements(dtype, inner, bytes)
         })?;
         if found != size {
-            return Err(Mistake::new(at, format!("expected {size} entries in these braces, found {found}")));
+            return Err(at.error(format!("expected {size} elements or rows, found {found}")));
         }
         Ok(())
     }

@@ -1,44 +1,60 @@
-//! Words, numbers, strings and marks, each with the line and column where it starts.
+//! Tokens: words, numbers, strings and punctuation, each with the line and column of its start.
 
 use super::word::{continues_name, starts_name};
+use crate::base::{Diagnostic, Location};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(super) enum HloTokenKind<'a> {
     /// A name, a keyword or an element type; a leading `%` is dropped.
     Word(&'a str),
     /// A word that starts with a digit or a minus sign: `12`, `-1.5e-3`, `-inf`, `0_1x-2_0`.
     Number(&'a str),
-    /// What stands between double quotes, escapes and all.
+    /// The text between double quotes, with its escapes.
     Str(&'a str),
     /// Any other character.
     Mark(char),
-    /// A string or comment that never ends.
-    Open(&'static str),
+    /// A string or comment that is not closed.
+    Unclosed(&'static str),
     /// The end of the text.
     End,
 }
 
-/// A piece of the text and where it stands.
+/// A token and its place in the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'a> {
-    pub kind: Kind<'a>,
+pub(super) struct HloToken<'a> {
+    pub kind: HloTokenKind<'a>,
     /// Byte offsets into the text.
     pub start: usize,
     pub end: usize,
-    pub at: Spot,
-    /// Whether no other token of its line comes before it.
+    pub at: Position,
+    /// Whether it is the first token of its line.
     pub leads_line: bool,
 }
 
 /// A line and a column, both counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Spot {
+pub(super) struct Position {
     pub line: usize,
     pub column: usize,
 }
 
-pub(super) struct Lexer<'a> {
+impl Position {
+    /// The start of the text.
+    pub const START: Self = Self { line: 1, column: 1 };
+
+    /// The location in a file that is named later.
+    pub fn location(self) -> Location {
+        Location { line: Some(self.line), column: Some(self.column), ..Location::default() }
+    }
+
+    /// An error at this position.
+    pub fn error(self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(self.location(), message)
+    }
+}
+
+pub(super) struct HloLexer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
@@ -46,7 +62,7 @@ pub(super) struct Lexer<'a> {
     leads_line: bool,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> HloLexer<'a> {
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, line_start: 0, leads_line: true }
     }
@@ -55,54 +71,54 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next token, past white space and comments; `End` for ever after the last.
-    pub fn next(&mut self) -> Token<'a> {
+    /// The next token after white space and comments; `End` after the last token.
+    pub fn next(&mut self) -> HloToken<'a> {
         let closed = self.skip_blank();
         let (start, leads_line) = (self.at, self.leads_line);
-        let at = Spot { line: self.line, column: start - self.line_start + 1 };
-        let kind = if closed { self.kind() } else { Kind::Open("comment") };
+        let at = Position { line: self.line, column: start - self.line_start + 1 };
+        let kind = if closed { self.kind() } else { HloTokenKind::Unclosed("comment") };
         if !closed {
             self.advance(self.rest().len());
         }
         self.leads_line = false;
-        Token { kind, start, end: self.at, at, leads_line }
+        HloToken { kind, start, end: self.at, at, leads_line }
     }
 
-    /// Goes past `length` more bytes, whatever they are.
+    /// Skips `length` bytes.
     pub fn skip(&mut self, length: usize) {
         self.advance(length.min(self.rest().len()));
     }
 
-    fn kind(&mut self) -> Kind<'a> {
+    fn kind(&mut self) -> HloTokenKind<'a> {
         let rest = self.rest();
         let mut chars = rest.chars();
-        let Some(first) = chars.next() else { return Kind::End };
+        let Some(first) = chars.next() else { return HloTokenKind::End };
         let second = chars.next().unwrap_or(' ');
         match first {
             '%' if starts_name(second) => {
                 self.at += 1;
-                Kind::Word(self.take(|_, c| continues_name(c)))
+                HloTokenKind::Word(self.take(|_, c| continues_name(c)))
             }
-            _ if starts_name(first) => Kind::Word(self.take(|_, c| continues_name(c))),
+            _ if starts_name(first) => HloTokenKind::Word(self.take(|_, c| continues_name(c))),
             '-' if second.is_ascii_alphanumeric() => self.number(),
             _ if first.is_ascii_digit() => self.number(),
             '"' => self.string(),
             _ => {
                 self.at += first.len_utf8();
-                Kind::Mark(first)
+                HloTokenKind::Mark(first)
             }
         }
     }
 
-    fn number(&mut self) -> Kind<'a> {
-        Kind::Number(self.take(|before, c| match c {
+    fn number(&mut self) -> HloTokenKind<'a> {
+        HloTokenKind::Number(self.take(|before, c| match c {
             '-' => matches!(before, ' ' | 'e' | 'E' | 'x' | '_'),
             '+' => matches!(before, 'e' | 'E'),
             _ => c.is_ascii_alphanumeric() || matches!(c, '_' | '.'),
         }))
     }
 
-    fn string(&mut self) -> Kind<'a> {
+    fn string(&mut self) -> HloTokenKind<'a> {
         let body = self.text.get(self.at + 1..).unwrap_or_default();
         let mut escaped = false;
         for (index, byte) in body.bytes().enumerate() {
@@ -110,25 +126,26 @@ impl<'a> Lexer<'a> {
                 b'\n' => break,
                 b'"' if !escaped => {
                     self.at += index + 2;
-                    return Kind::Str(&body[..index]);
+                    return HloTokenKind::Str(&body[..index]);
                 }
                 _ => escaped = byte == b'\\' && !escaped,
             }
         }
         self.at += 1 + body.find('\n').unwrap_or(body.len());
-        Kind::Open("string")
+        HloTokenKind::Unclosed("string")
     }
 
-    /// Takes characters as long as `goes_on`, which sees the one before (a space at first) and the one at hand.
-    fn take(&mut self, goes_on: impl Fn(char, char) -> bool) -> &'a str {
+    /// Takes characters as long as `accepts` returns true for the previous character (a space at first) and the current
+    /// one.
+    fn take(&mut self, accepts: impl Fn(char, char) -> bool) -> &'a str {
         let rest = self.rest();
         let mut before = ' ';
-        let end = rest.find(|c| !goes_on(std::mem::replace(&mut before, c), c)).unwrap_or(rest.len());
+        let end = rest.find(|c| !accepts(std::mem::replace(&mut before, c), c)).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
 
-    /// Past white space and comments; false if a comment never ends.
+    /// Skips white space and comments; false if a comment is not closed.
     fn skip_blank(&mut self) -> bool {
         loop {
             let rest = self.rest();
@@ -163,16 +180,16 @@ impl<'a> Lexer<'a> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expect: &[Kind<'_>]) {
-        let mut lexer = Lexer::new(text);
-        for (index, &kind) in expect.iter().chain([&Kind::End, &Kind::End]).enumerate() {
+    fn check(text: &str, expect: &[HloTokenKind<'_>]) {
+        let mut lexer = HloLexer::new(text);
+        for (index, &kind) in expect.iter().chain([&HloTokenKind::End, &HloTokenKind::End]).enumerate() {
             assert_eq!(lexer.next().kind, kind, "token {index} of {text:?}");
         }
     }
 
     #[test]
     fn every_kind_of_token() {
-        use Kind::{Mark, Number, Open, Str, Word};
+        use HloTokenKind::{Mark, Number, Str, Unclosed, Word};
         check("%a.1-b = f32[2]", &[Word("a.1-b"), Mark('='), Word("f32"), Mark('['), Number("2"), Mark(']')]);
         check(
             "-1.5e-3 1e+5 -inf 0_1x-2_-1 [0:4]",
@@ -190,15 +207,15 @@ mod tests {
         );
         check(r#""a\"b\\" -> % é"#, &[Str(r#"a\"b\\"#), Mark('-'), Mark('>'), Mark('%'), Mark('é')]);
         check("a // b\n /* c\n */ d", &[Word("a"), Word("d")]);
-        check("\"open\nb", &[Open("string"), Word("b")]);
-        check("a /* open", &[Word("a"), Open("comment")]);
+        check("\"open\nb", &[Unclosed("string"), Word("b")]);
+        check("a /* open", &[Word("a"), Unclosed("comment")]);
     }
 
     #[test]
-    fn tokens_know_where_they_stand() {
-        let mut lexer = Lexer::new("a b\n/*\n*/  c");
-        let spots: Vec<_> =
+    fn tokens_have_line_and_column() {
+        let mut lexer = HloLexer::new("a b\n/*\n*/  c");
+        let positions: Vec<_> =
             (0..3).map(|_| lexer.next()).map(|t| (t.at.line, t.at.column, t.leads_line)).collect();
-        assert_eq!(spots, [(1, 1, true), (1, 3, false), (3, 5, true)]);
+        assert_eq!(positions, [(1, 1, true), (1, 3, false), (3, 5, true)]);
     }
 }

@@ -1,4 +1,4 @@
-//! HLO text, as XLA's own parser reads it and its printer writes it.
+//! HLO text, as XLA's parser and printer have it.
 
 mod attrs;
 mod cursor;
@@ -7,12 +7,13 @@ mod parse;
 mod print;
 mod resolve;
 mod sharding;
+mod unresolved;
 mod value;
 mod word;
 
 pub use parse::{parse, parse_located};
 pub use print::{print, print_module};
-pub use resolve::Located;
+pub use resolve::LocatedModule;
 pub(super) use word::is_name;
 
 #[cfg(test)]

@@ -1,141 +1,150 @@
-//! The grammar of modules, computations and instructions. A mistake costs one instruction: reading goes on at the
-//! next line that can start one.
+//! The grammar of modules, computations and instructions. After an invalid instruction, parsing continues at the next
+//! line that can start one.
 
 use std::collections::HashMap;
 
 use super::{
     attrs::{AttrReader, unset},
-    cursor::{Cursor, Mistake},
-    lex::{Kind, Spot},
-    resolve::{Located, Parsed, ParsedComputation, resolve},
+    cursor::TokenCursor,
+    lex::{HloTokenKind, Position},
+    resolve::{LocatedModule, resolve},
+    unresolved::{MAX_ERRORS, UnresolvedComputation, UnresolvedModule},
 };
 use crate::{
-    base::{Findings, Memory, Shape, nearest},
-    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, memory},
+    base::{Diagnostic, Diagnostics, Location, MemorySpace, Shape, nearest},
+    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, UnknownOpcode, memory},
 };
 
-/// Reads one HLO module. `file` names the source in what is found wrong.
+/// Parses an HLO module. `file` is the name of the source in diagnostics.
 ///
-/// This reads what [`print`](super::print()) writes and more of what XLA prints: `%`, operand shapes, signatures,
-/// row-major layouts, comments. Attributes that the IR has no place for and that change no value (metadata,
-/// hints) are skipped; other unknown ones are mistakes. Computations may stand in any order. A module
-/// without `ENTRY` must hold a single computation. Every shape is checked against that which the operands give.
+/// It accepts what [`print`](super::print()) writes and more of what XLA prints: `%`, operand shapes, signatures,
+/// row-major layouts, comments. Attributes that the IR does not represent and that change no result (metadata, hints)
+/// are skipped; other unknown attributes are errors. Computations may be in any order. A module without `ENTRY` must
+/// have a single computation. Every shape is checked against the one that follows from the operands.
 ///
 /// # Errors
-/// All mistakes of the grammar; if there are none, all of names and calls; if there are none, all of shapes.
-pub fn parse(source: &str, file: &str) -> Result<Module, Findings> {
+/// Every syntax error; if there are none, every error of names and calls; if there are none, every error of shapes.
+pub fn parse(source: &str, file: &str) -> Result<Module, Diagnostics> {
     parse_located(source, file).map(|located| located.module)
 }
 
-/// Reads one HLO module as [`parse`] does, and the line of each of its instructions.
+/// Parses an HLO module like [`parse`], and returns it with the lines of its instructions.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_located(source: &str, file: &str) -> Result<Located, Findings> {
-    let mut parser = Parser { cursor: Cursor::new(source), parsed: Parsed::default(), mistakes: Vec::new() };
+pub fn parse_located(source: &str, file: &str) -> Result<LocatedModule, Diagnostics> {
+    let mut parser = HloParser {
+        cursor: TokenCursor::new(source),
+        module: UnresolvedModule::default(),
+        errors: Diagnostics::default(),
+    };
     parser.module();
-    let Parser { parsed, mistakes, .. } = parser;
-    if mistakes.is_empty() { resolve(parsed) } else { Err(mistakes) }.map_err(|mut mistakes| {
-        mistakes.sort_by_key(|mistake| mistake.at);
-        Findings(mistakes.into_iter().map(|mistake| mistake.finding(file)).collect())
+    let HloParser { module, errors, .. } = parser;
+    errors.into_result(module).and_then(resolve).map_err(|Diagnostics(mut errors)| {
+        errors.sort_by_key(|error| (error.location.line, error.location.column));
+        let in_file = |error: Diagnostic| {
+            let location = Location { file: file.to_owned(), ..error.location.clone() };
+            error.located(location)
+        };
+        Diagnostics(errors.into_iter().map(in_file).collect())
     })
 }
 
-/// Reading stops after this many mistakes: what follows is rarely worth reading.
-pub(super) const MAX_MISTAKES: usize = 100;
-
-struct Parser<'a> {
-    cursor: Cursor<'a>,
-    parsed: Parsed<'a>,
-    mistakes: Vec<Mistake>,
+struct HloParser<'a> {
+    cursor: TokenCursor<'a>,
+    module: UnresolvedModule<'a>,
+    errors: Diagnostics,
 }
 
-/// The computation being read.
+/// The computation that is being parsed.
 #[derive(Default)]
-struct Scope<'a> {
+struct ComputationScope<'a> {
     instrs: Vec<Instr>,
-    spots: Vec<Spot>,
+    positions: Vec<Position>,
     root: Option<InstrId>,
-    names: HashMap<&'a str, Name>,
+    names: HashMap<&'a str, Definition>,
 }
 
-impl Scope<'_> {
-    /// Parameters whose numbers do not count up from zero, each once.
-    fn misnumbered(&self) -> Vec<Mistake> {
-        let parameters = self.instrs.iter().zip(&self.spots).filter_map(|(instr, &at)| match instr.attrs {
+impl ComputationScope<'_> {
+    /// The errors of parameters that are not numbered from zero, each number once.
+    fn parameter_number_errors(&self) -> Vec<Diagnostic> {
+        let parameters = self.instrs.iter().zip(&self.positions);
+        let parameters = parameters.filter_map(|(instr, &at)| match instr.attrs {
             Attrs::Parameter(number) => Some((number, &instr.name, at)),
             _ => None,
         });
         let parameters: Vec<_> = parameters.collect();
         let count = parameters.len();
         let mut taken: HashMap<usize, &str> = HashMap::new();
-        let mut mistakes = vec![];
+        let mut errors = vec![];
         for (number, name, at) in parameters {
             let first = *taken.entry(number).or_insert(name);
             let message = if number >= count {
                 format!("expected parameter numbers 0 to {}, found {number}", count - 1)
             } else if first != name {
-                format!("parameter number {number} is already that of `{first}`")
+                format!("duplicate parameter number {number}; first used by `{first}`")
             } else {
                 continue;
             };
-            mistakes.push(Mistake::new(at, message).on(name));
+            errors.push(at.error(message).on(name));
         }
-        mistakes
+        errors
     }
 }
 
+/// What an instruction name refers to.
 #[derive(Clone, Copy)]
-enum Name {
-    Good(InstrId),
-    /// The instruction has a mistake: what names it is left out in silence.
-    Broken,
+enum Definition {
+    Valid(InstrId),
+    /// An instruction with an error. Its users are skipped without an error of their own.
+    Invalid,
 }
 
-/// Why an instruction was not read.
-enum Failure {
-    Mistake(Mistake),
-    NamesBroken,
+/// The reason why an instruction was not parsed.
+enum InstrError {
+    Invalid(Diagnostic),
+    /// An operand is an invalid instruction, whose error is already reported.
+    DependsOnInvalid,
 }
 
-impl From<Mistake> for Failure {
-    fn from(mistake: Mistake) -> Self {
-        Self::Mistake(mistake)
+impl From<Diagnostic> for InstrError {
+    fn from(error: Diagnostic) -> Self {
+        Self::Invalid(error)
     }
 }
 
-impl<'a> Parser<'a> {
+impl<'a> HloParser<'a> {
     fn module(&mut self) {
-        if let Err(mistake) = self.header() {
-            self.mistakes.push(mistake);
+        if let Err(error) = self.header() {
+            self.errors.push(error);
             self.cursor.skip_line();
         }
-        while self.cursor.kind() != Kind::End && self.mistakes.len() < MAX_MISTAKES {
-            if let Err(mistake) = self.computation() {
-                self.mistakes.push(mistake);
+        while self.cursor.kind() != HloTokenKind::End && self.errors.len() < MAX_ERRORS {
+            if let Err(error) = self.computation() {
+                self.errors.push(error);
                 self.cursor.skip_line();
             }
         }
     }
 
-    fn header(&mut self) -> Result<(), Mistake> {
+    fn header(&mut self) -> Result<(), Diagnostic> {
         self.cursor.keyword("HloModule")?;
-        self.parsed.name = self.cursor.name("a module name")?.to_owned();
+        self.module.name = self.cursor.name("a module name")?.to_owned();
         while self.cursor.accept(',') {
             match self.cursor.attr_name()? {
-                "input_output_alias" => self.parsed.aliases = self.aliases()?,
+                "input_output_alias" => self.module.aliases = self.aliases()?,
                 "entry_computation_layout" => {
                     let host = self.host_parameters()?;
-                    self.parsed.host_parameters.extend(host);
+                    self.module.host_parameters.extend(host);
                 }
                 "frontend_attributes" => {
                     let at = self.cursor.at();
                     let mut attributes = self.cursor.frontend_attributes()?;
                     match memory::take_host_parameters(&mut attributes) {
-                        Ok(host) => self.parsed.host_parameters.extend(host),
-                        Err(message) => self.mistakes.push(Mistake::new(at, message)),
+                        Ok(host) => self.module.host_parameters.extend(host),
+                        Err(error) => self.errors.push(error.located(at.location())),
                     }
-                    self.parsed.frontend_attributes = attributes;
+                    self.module.frontend_attributes = attributes;
                 }
                 _ => self.cursor.skip_value()?,
             }
@@ -144,16 +153,13 @@ impl<'a> Parser<'a> {
     }
 
     /// `{ {0}: (2, {}, may-alias), ... }`
-    fn aliases(&mut self) -> Result<Vec<Alias>, Mistake> {
+    fn aliases(&mut self) -> Result<Vec<Alias>, Diagnostic> {
         let mut aliases = Vec::new();
         self.cursor.list('{', '}', |cursor| {
             let at = cursor.at();
             let output = cursor.ints()?;
             let &[output] = output.as_slice() else {
-                return Err(Mistake::new(
-                    at,
-                    format!("expected one element of the result, found {output:?}"),
-                ));
+                return Err(at.error(format!("expected one element of the result, found {output:?}")));
             };
             cursor.expect(':')?;
             cursor.expect('(')?;
@@ -162,7 +168,7 @@ impl<'a> Parser<'a> {
             let at = cursor.at();
             let inner = cursor.ints()?;
             if !inner.is_empty() {
-                return Err(Mistake::new(at, format!("expected a whole parameter, found element {inner:?}")));
+                return Err(at.error(format!("expected a parameter, found its element {inner:?}")));
             }
             if cursor.accept(',') {
                 cursor.keyword("may-alias")?;
@@ -174,9 +180,8 @@ impl<'a> Parser<'a> {
         Ok(aliases)
     }
 
-    /// `{(f32[2]{0:S(5)}, s32[])->f32[2]{0}}`, which says nothing but that all is row-major, and which parameters lie on
-    /// the host.
-    fn host_parameters(&mut self) -> Result<Vec<usize>, Mistake> {
+    /// `{(f32[2]{0:S(5)}, s32[])->f32[2]{0}}`: the numbers of the parameters in host memory. All layouts are row-major.
+    fn host_parameters(&mut self) -> Result<Vec<usize>, Diagnostic> {
         self.cursor.expect('{')?;
         let mut memories = Vec::new();
         self.cursor.list('(', ')', |cursor| cursor.memory().map(|memory| memories.push(memory)))?;
@@ -184,25 +189,25 @@ impl<'a> Parser<'a> {
         self.cursor.expect('>')?;
         self.cursor.shape()?;
         self.cursor.expect('}')?;
-        let host = memories.into_iter().enumerate().filter(|&(_, memory)| memory == Memory::Host);
+        let host = memories.into_iter().enumerate().filter(|&(_, memory)| memory == MemorySpace::Host);
         Ok(host.map(|(number, _)| number).collect())
     }
 
-    fn computation(&mut self) -> Result<(), Mistake> {
+    fn computation(&mut self) -> Result<(), Diagnostic> {
         let is_entry = self.cursor.accept_word("ENTRY");
         let at = self.cursor.at();
         let name = self.cursor.name("a computation")?;
-        if self.cursor.kind() == Kind::Mark('(') {
+        if self.cursor.kind() == HloTokenKind::Mark('(') {
             self.cursor.skip_group()?;
             self.cursor.expect('-')?;
             self.cursor.expect('>')?;
             self.cursor.shape()?;
         }
         self.cursor.expect('{')?;
-        let mistakes = self.mistakes.len();
-        let mut scope = Scope::default();
-        while !self.cursor.accept('}') && self.mistakes.len() < MAX_MISTAKES {
-            if self.cursor.kind() == Kind::End {
+        let errors_before = self.errors.len();
+        let mut scope = ComputationScope::default();
+        while !self.cursor.accept('}') && self.errors.len() < MAX_ERRORS {
+            if self.cursor.kind() == HloTokenKind::End {
                 return Err(self.cursor.unexpected("`}`"));
             }
             self.instr(&mut scope);
@@ -211,62 +216,62 @@ impl<'a> Parser<'a> {
             self.cursor.attr_name()?;
             self.cursor.skip_value()?;
         }
-        if scope.instrs.is_empty() && self.mistakes.is_empty() {
-            return Err(Mistake::new(at, "expected instructions, found none").on(name));
+        if scope.instrs.is_empty() && self.errors.is_empty() {
+            return Err(at.error("expected instructions, found none").on(name));
         }
-        if self.mistakes.len() == mistakes {
-            self.mistakes.extend(scope.misnumbered());
+        if self.errors.len() == errors_before {
+            self.errors.0.extend(scope.parameter_number_errors());
         }
         let last = InstrId::new(scope.instrs.len().saturating_sub(1));
         let computation =
             Computation { name: name.to_owned(), instrs: scope.instrs, root: scope.root.unwrap_or(last) };
-        let id = self.parsed.mention(name, at);
-        if is_entry && self.parsed.entry.replace(id).is_some() {
-            return Err(Mistake::new(at, "two computations are marked `ENTRY`").on(name));
+        let id = self.module.mention(name, at);
+        if is_entry && self.module.entry.replace(id).is_some() {
+            return Err(at.error("duplicate `ENTRY`").on(name));
         }
-        self.parsed.define(id, ParsedComputation { computation, at, spots: scope.spots })
+        self.module.define(id, UnresolvedComputation { computation, at, positions: scope.positions })
     }
 
-    /// Reads one instruction into `scope`, or notes what is wrong with it and goes on behind it.
-    fn instr(&mut self, scope: &mut Scope<'a>) {
+    /// Parses one instruction into `scope`, or reports its error and skips it.
+    fn instr(&mut self, scope: &mut ComputationScope<'a>) {
         let is_root = self.cursor.accept_word("ROOT");
         let at = self.cursor.at();
         let name = match self.cursor.name("an instruction") {
             Ok(name) => name,
-            Err(mistake) => {
-                self.mistakes.push(mistake);
+            Err(error) => {
+                self.errors.push(error);
                 return self.cursor.skip_instr();
             }
         };
-        let known = match self.operation(name, scope) {
+        let definition = match self.operation(name, scope) {
             Ok(instr) => {
                 let id = InstrId::new(scope.instrs.len());
                 scope.instrs.push(instr);
-                scope.spots.push(at);
+                scope.positions.push(at);
                 if is_root && scope.root.replace(id).is_some() {
-                    self.mistakes.push(Mistake::new(at, "two instructions are marked `ROOT`").on(name));
+                    self.errors.push(at.error("duplicate `ROOT`").on(name));
                 }
-                Name::Good(id)
+                Definition::Valid(id)
             }
-            Err(failure) => {
-                if let Failure::Mistake(mistake) = failure {
-                    self.mistakes.push(mistake.on(name));
+            Err(error) => {
+                if let InstrError::Invalid(error) = error {
+                    self.errors.push(error.on(name));
                 }
                 self.cursor.skip_instr();
-                Name::Broken
+                Definition::Invalid
             }
         };
-        if scope.names.insert(name, known).is_some() {
-            self.mistakes.push(Mistake::new(at, "two instructions have this name").on(name));
+        if scope.names.insert(name, definition).is_some() {
+            self.errors.push(at.error("duplicate instruction name").on(name));
         }
     }
 
-    /// What stands right of the name: `= f32[2] add(a, b), metadata={...}`.
-    fn operation(&mut self, name: &str, scope: &Scope<'a>) -> Result<Instr, Failure> {
+    /// `= f32[2] add(a, b), metadata={...}`, the part of an instruction after its name.
+    fn operation(&mut self, name: &str, scope: &ComputationScope<'a>) -> Result<Instr, InstrError> {
         self.cursor.expect('=')?;
         let shape = self.cursor.shape()?;
         let opcode = self.opcode()?;
-        let mut instr = Instr::new(name.to_owned(), opcode, shape, vec![], unset(opcode.form()));
+        let mut instr = Instr::new(name.to_owned(), opcode, shape, vec![], unset(opcode.attrs_kind()));
         match &mut instr.attrs {
             Attrs::Parameter(number) => {
                 self.cursor.expect('(')?;
@@ -280,53 +285,59 @@ impl<'a> Parser<'a> {
             }
             _ => instr.operands = self.operands(scope)?,
         }
-        let mut reader = AttrReader { cursor: &mut self.cursor, parsed: &mut self.parsed };
+        let mut reader = AttrReader { cursor: &mut self.cursor, module: &mut self.module };
         reader.read(&mut instr)?;
-        if !self.cursor.token().leads_line && !matches!(self.cursor.kind(), Kind::End | Kind::Mark('}')) {
+        let at_end = matches!(self.cursor.kind(), HloTokenKind::End | HloTokenKind::Mark('}'));
+        if !self.cursor.token().leads_line && !at_end {
             return Err(self.cursor.unexpected("the end of the line").into());
         }
         Ok(instr)
     }
 
-    fn opcode(&mut self) -> Result<Opcode, Mistake> {
+    fn opcode(&mut self) -> Result<Opcode, Diagnostic> {
         let at = self.cursor.at();
         let word = self.cursor.name("an opcode")?;
-        word.parse::<Opcode>().map_err(|unknown| {
-            let near = nearest(word, Opcode::ALL.iter().map(|opcode| opcode.name()));
-            Mistake::new(at, unknown.to_string()).meant(near)
-        })
+        word.parse().map_err(|unknown: UnknownOpcode| Diagnostic::from(unknown).located(at.location()))
     }
 
-    fn operands(&mut self, scope: &Scope<'a>) -> Result<Vec<InstrId>, Failure> {
+    fn operands(&mut self, scope: &ComputationScope<'a>) -> Result<Vec<InstrId>, InstrError> {
         let mut operands = Vec::new();
-        let mut broken = false;
+        let mut depends_on_invalid = false;
         self.cursor.list('(', ')', |cursor| {
             let shape = cursor.operand_shape()?;
             let at = cursor.at();
             let name = cursor.name("an operand")?;
             match scope.names.get(name) {
-                Some(&Name::Good(id)) => {
-                    let given = scope.instrs.get(id.index()).map(|instr| &instr.shape);
-                    mismatch(name, at, shape.as_ref(), given)?;
+                Some(&Definition::Valid(id)) => {
+                    check_operand_shape(name, at, shape.as_ref(), &scope.instrs[id.index()].shape)?;
                     operands.push(id);
                 }
-                Some(Name::Broken) => broken = true,
+                Some(Definition::Invalid) => depends_on_invalid = true,
                 None => {
-                    let message = format!("expected an earlier instruction as an operand, found {name}");
-                    return Err(Mistake::new(at, message).meant(nearest(name, scope.names.keys().copied())));
+                    let error = at.error(format!("operand {name} is not defined before its use"));
+                    let near = nearest(name, scope.names.keys().copied());
+                    return Err(Diagnostic {
+                        hint: near.map(|near| format!("did you mean `{near}`?")),
+                        ..error
+                    });
                 }
             }
             Ok(())
         })?;
-        if broken { Err(Failure::NamesBroken) } else { Ok(operands) }
+        if depends_on_invalid { Err(InstrError::DependsOnInvalid) } else { Ok(operands) }
     }
 }
 
-/// An operand's shape may be written at its use; then it must be that of its definition.
-fn mismatch(name: &str, at: Spot, found: Option<&Shape>, given: Option<&Shape>) -> Result<(), Mistake> {
-    match (found, given) {
-        (Some(found), Some(given)) if found != given => {
-            Err(Mistake::new(at, format!("operand {name} is {given}, found {found}")))
+/// Checks the shape that is written before an operand, if there is one, against that of its definition.
+fn check_operand_shape(
+    name: &str,
+    at: Position,
+    found: Option<&Shape>,
+    expected: &Shape,
+) -> Result<(), Diagnostic> {
+    match found {
+        Some(found) if found != expected => {
+            Err(at.error(format!("expected {expected} for operand {name}, found {found}")))
         }
         _ => Ok(()),
     }

@@ -5,25 +5,25 @@ use std::{
 
 use super::{
     value::LiteralText,
-    word::{Name, Quoted, dict_length, row_major},
+    word::{NameText, Quoted, dict_length, row_major},
 };
 use crate::{
-    base::{Memory, Shape},
+    base::{MemorySpace, Shape},
     hlo::{
         Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
         ScatterDims, SideEffect, SliceDim, Verified,
     },
 };
 
-/// The module as HLO text: the same text for the same module, and text that XLA's parser reads as that module.
+/// Prints a module as HLO text, which XLA's parser reads as the same module. Equal modules have equal text.
 ///
-/// Layouts are left out, since all are row-major, but for those of the entry where a parameter lies in the host's memory;
-/// constants stand in full.
+/// Layouts, all of which are row-major, are left out, except for the entry computation layout of a module with
+/// parameters in host memory. Constants are printed in full.
 pub fn print(module: &Verified) -> String {
     print_module(module.module())
 }
 
-/// Like [`print()`], for looking at what is not verified: a reference that leads nowhere prints as `?`.
+/// Like [`print()`], for a module that is not verified: an invalid reference is printed as `?`.
 pub fn print_module(module: &Module) -> String {
     ModuleText(module).to_string()
 }
@@ -32,8 +32,8 @@ struct ModuleText<'a>(&'a Module);
 
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Module { name, computations, entry, aliases, host_parameters, frontend_attributes: _ } = self.0;
-        write!(f, "HloModule {}", Name(name))?;
+        let Module { name, computations, entry, aliases, host_parameters, .. } = self.0;
+        write!(f, "HloModule {}", NameText(name))?;
         if !aliases.is_empty() {
             let alias = |&Alias { output, parameter }: &Alias| {
                 format!("{{{output}}}: ({parameter}, {{}}, may-alias)")
@@ -42,17 +42,18 @@ impl Display for ModuleText<'_> {
         }
         if let Some(entry) = computations.get(entry.index()).filter(|_| !host_parameters.is_empty()) {
             let shapes = entry.parameter_shapes().into_iter().enumerate();
-            let parameters = shapes.map(|(number, shape)| laid_out(shape, self.0.parameter_memory(number)));
+            let parameters =
+                shapes.map(|(number, shape)| shape_with_layout(shape, self.0.parameter_memory(number)));
             let parameters = parameters.collect::<Vec<_>>().join(", ");
-            let result = laid_out(entry.result(), Memory::Device);
+            let result = shape_with_layout(entry.result(), MemorySpace::Device);
             write!(f, ", entry_computation_layout={{({parameters})->{result}}}")?;
         }
-        write!(f, "{}", FrontendAttributes(&self.0.written_attributes()))?;
+        write!(f, "{}", FrontendAttributesText(&self.0.written_attributes()))?;
         f.write_str("\n")?;
         for (index, computation) in computations.iter().enumerate() {
             let Computation { name, instrs, root } = computation;
             let entry = if index == entry.index() { "ENTRY " } else { "" };
-            writeln!(f, "\n{entry}{} {{", Name(name))?;
+            writeln!(f, "\n{entry}{} {{", NameText(name))?;
             for (index, instr) in instrs.iter().enumerate() {
                 let root = if index == root.index() { "ROOT " } else { "" };
                 writeln!(f, "  {root}{}", InstrText { module: self.0, computation, instr })?;
@@ -71,9 +72,8 @@ struct InstrText<'a> {
 
 impl Display for InstrText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes, tags: _ } =
-            self.instr;
-        write!(f, "{} = {shape} {opcode}(", Name(name))?;
+        let Instr { name, opcode, shape, operands, attrs, sharding, frontend_attributes } = self.instr;
+        write!(f, "{} = {shape} {opcode}(", NameText(name))?;
         match attrs {
             Attrs::Parameter(number) => write!(f, "{number}")?,
             Attrs::Constant(literal) => write!(f, "{}", LiteralText(literal))?,
@@ -81,7 +81,7 @@ impl Display for InstrText<'_> {
                 for (index, operand) in operands.iter().enumerate() {
                     let comma = if index == 0 { "" } else { ", " };
                     let named = self.computation.instrs.get(operand.index());
-                    write!(f, "{comma}{}", Name(named.map_or("?", |instr| &instr.name)))?;
+                    write!(f, "{comma}{}", NameText(named.map_or("?", |instr| &instr.name)))?;
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Display for InstrText<'_> {
         if let Some(sharding) = sharding {
             write!(f, ", sharding={sharding}")?;
         }
-        write!(f, "{}", FrontendAttributes(frontend_attributes))?;
+        write!(f, "{}", FrontendAttributesText(frontend_attributes))?;
         match attrs {
             Attrs::CustomCall(CustomCall { backend_config, .. }) if !backend_config.is_empty() => {
                 write!(f, ", backend_config={}", Quoted(backend_config))
@@ -100,10 +100,10 @@ impl Display for InstrText<'_> {
     }
 }
 
-/// `, frontend_attributes={...}`, or nothing. A value that is a group in braces stands for itself.
-struct FrontendAttributes<'a>(&'a BTreeMap<String, String>);
+/// `, frontend_attributes={...}`, or nothing. A value that is a group in braces is printed without quotes.
+struct FrontendAttributesText<'a>(&'a BTreeMap<String, String>);
 
-impl Display for FrontendAttributes<'_> {
+impl Display for FrontendAttributesText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());
@@ -182,7 +182,7 @@ impl InstrText<'_> {
                 write!(f, ", condition={}, body={}", self.called(*condition), self.called(*body))
             }
             Attrs::TupleIndex(index) => write!(f, ", index={index}"),
-            // XLA prints the configuration last of all.
+            // XLA prints the backend config after all other attributes.
             Attrs::CustomCall(CustomCall { target, side_effect, backend_config: _ }) => {
                 write!(f, ", custom_call_target={}", Quoted(target))?;
                 f.write_str(match side_effect {
@@ -193,19 +193,21 @@ impl InstrText<'_> {
         }
     }
 
-    fn called(&self, id: CompId) -> Name<'_> {
-        Name(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
+    fn called(&self, id: CompId) -> NameText<'_> {
+        NameText(self.module.computations.get(id.index()).map_or("?", |callee| &callee.name))
     }
 }
 
-/// A shape with its layout, as it stands in that of the entry.
-fn laid_out(shape: &Shape, memory: Memory) -> String {
+/// A shape with its layout, as in the entry computation layout.
+fn shape_with_layout(shape: &Shape, memory: MemorySpace) -> String {
     match shape {
         Shape::Array(array) => {
             let layout = row_major(array.rank(), memory);
             if layout == "{}" { array.to_string() } else { format!("{array}{layout}") }
         }
-        Shape::Tuple(elements) => format!("({})", list(elements, ", ", |element| laid_out(element, memory))),
+        Shape::Tuple(elements) => {
+            format!("({})", list(elements, ", ", |element| shape_with_layout(element, memory)))
+        }
     }
 }
 

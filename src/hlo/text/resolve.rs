@@ -1,161 +1,119 @@
-//! From computations as they stand in the text to a module: callees first, every shape checked.
+//! Name resolution: computations are ordered callees first, and every shape is checked.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use super::{cursor::Mistake, lex::Spot, parse::MAX_MISTAKES};
+use super::{
+    lex::Position,
+    unresolved::{MAX_ERRORS, UnresolvedComputation, UnresolvedModule},
+};
 use crate::{
-    base::{Shape, nearest},
-    hlo::{Alias, CompId, Computation, Module, infer, limits},
+    base::{Diagnostic, Diagnostics, Shape, nearest},
+    hlo::{Annotations, CompId, Computation, Module, infer, limits, verify::shape_error},
 };
 
-/// A module as far as its grammar goes. Its computation ids count names in the order of their first mention.
-#[derive(Default)]
-pub(super) struct Parsed<'a> {
-    pub name: String,
-    pub aliases: Vec<Alias>,
-    pub host_parameters: BTreeSet<usize>,
-    pub frontend_attributes: BTreeMap<String, String>,
-    pub entry: Option<CompId>,
-    ids: HashMap<&'a str, CompId>,
-    mentions: Vec<(&'a str, Spot)>,
-    definitions: HashMap<CompId, ParsedComputation>,
-    /// The definitions as they follow each other in the text.
-    order: Vec<CompId>,
-}
-
-/// A module and the lines of the text that its instructions have.
+/// A module and the line of each of its instructions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Located {
+pub struct LocatedModule {
     /// The module.
     pub module: Module,
-    /// Of each computation: its own line, then that of each instruction.
+    /// For each computation, its line and the lines of its instructions.
     lines: Vec<(usize, Vec<usize>)>,
 }
 
-impl Located {
-    /// The line of a computation's name.
+impl LocatedModule {
+    /// The line of a computation, counted from one.
     pub fn line_of(&self, computation: CompId) -> Option<usize> {
         self.lines.get(computation.index()).map(|&(line, _)| line)
     }
 
-    /// The line of each instruction of a computation.
+    /// The line of each instruction of a computation, counted from one.
     pub fn lines(&self, computation: CompId) -> &[usize] {
         self.lines.get(computation.index()).map_or(&[], |(_, lines)| lines)
     }
 }
 
-/// A computation and where each of its instructions stands.
-pub(super) struct ParsedComputation {
-    pub computation: Computation,
-    pub at: Spot,
-    pub spots: Vec<Spot>,
-}
-
-impl<'a> Parsed<'a> {
-    /// The id of a computation that is defined or called at `at`.
-    pub fn mention(&mut self, name: &'a str, at: Spot) -> CompId {
-        *self.ids.entry(name).or_insert_with(|| {
-            self.mentions.push((name, at));
-            CompId::new(self.mentions.len() - 1)
-        })
-    }
-
-    pub fn define(&mut self, id: CompId, parsed: ParsedComputation) -> Result<(), Mistake> {
-        let (at, name) = (parsed.at, parsed.computation.name.clone());
-        if self.definitions.insert(id, parsed).is_some() {
-            return Err(Mistake::new(at, "two computations have this name").on(&name));
-        }
-        self.order.push(id);
-        Ok(())
-    }
-
-    fn callees(&self, id: CompId) -> Vec<CompId> {
-        let computation = self.definitions.get(&id).map(|parsed| &parsed.computation);
-        computation.into_iter().flat_map(|c| &c.instrs).flat_map(|instr| instr.attrs.called()).collect()
-    }
-}
-
-pub(super) fn resolve(mut parsed: Parsed<'_>) -> Result<Located, Vec<Mistake>> {
-    let undefined = parsed
-        .mentions
-        .iter()
-        .enumerate()
-        .filter(|&(index, _)| !parsed.definitions.contains_key(&CompId::new(index)));
-    let names =
-        || parsed.order.iter().filter_map(|id| parsed.mentions.get(id.index())).map(|&(name, _)| name);
-    let undefined: Vec<Mistake> = undefined
-        .take(MAX_MISTAKES)
-        .map(|(_, &(name, at))| {
-            Mistake::new(at, format!("unknown computation: {name}")).meant(nearest(name, names()))
-        })
-        .collect();
-    if !undefined.is_empty() {
-        return Err(undefined);
-    }
-    let order = callees_first(&parsed).map_err(|mistake| vec![mistake])?;
-    let entry = entry(&parsed).map_err(|mistake| vec![mistake])?;
-    let renamed: HashMap<CompId, CompId> =
+/// Resolves the calls of a parsed module.
+///
+/// # Errors
+/// Every call of an unknown computation; else a recursive call cycle or a missing entry; else every error of shapes.
+pub(super) fn resolve(mut parsed: UnresolvedModule<'_>) -> Result<LocatedModule, Diagnostics> {
+    check_callees(&parsed).into_result(())?;
+    let order = callees_first(&parsed)?;
+    let entry = entry(&parsed)?;
+    let ids: HashMap<CompId, CompId> =
         order.iter().enumerate().map(|(index, &id)| (id, CompId::new(index))).collect();
-    let rename = |id: CompId| renamed.get(&id).copied().unwrap_or(id);
-
     let mut computations: Vec<Computation> = Vec::with_capacity(order.len());
-    let (mut mistakes, mut lines) = (Vec::new(), Vec::with_capacity(order.len()));
+    let (mut errors, mut positions) = (Diagnostics::default(), Vec::with_capacity(order.len()));
+    let mut lines = Vec::with_capacity(order.len());
     for id in &order {
-        let Some(ParsedComputation { mut computation, at, spots }) = parsed.definitions.remove(id) else {
-            continue;
-        };
-        for instr in &mut computation.instrs {
-            let attrs = std::mem::replace(&mut instr.attrs, crate::hlo::Attrs::Plain);
-            instr.attrs = attrs.with_called(rename);
+        let Some(definition) = parsed.definitions.remove(id) else { continue };
+        let UnresolvedComputation { mut computation, at, positions: instrs } = definition;
+        for callee in computation.instrs.iter_mut().flat_map(|instr| instr.attrs.callees_mut()) {
+            *callee = ids[callee];
         }
-        check_shapes(&computation, &spots, &computations, &mut mistakes);
-        lines.push((at.line, spots.iter().map(|spot| spot.line).collect()));
+        check_shapes(&computation, &instrs, &computations, &mut errors);
+        positions.push(at);
+        lines.push((at.line, instrs.iter().map(|position| position.line).collect()));
         computations.push(computation);
     }
-    if let Some((id, message)) = limits::too_deep(&computations) {
-        let line = lines[id.index()].0;
-        let mistake = Mistake::new(Spot { line, column: 1 }, message).hint(limits::HINT);
-        mistakes.push(mistake.on(&computations[id.index()].name));
+    if let Some((id, error)) = limits::call_depth_error(&computations) {
+        let location = positions[id.index()].location().at(&computations[id.index()].name);
+        errors.push(error.located(location));
     }
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let Parsed { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
-    let entry = rename(entry);
-    let module = Module { name, computations, entry, aliases, host_parameters, frontend_attributes };
-    Ok(Located { module, lines })
+    errors.into_result(())?;
+    let UnresolvedModule { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
+    let entry = ids[&entry];
+    let annotations = Annotations::default();
+    let module =
+        Module { name, computations, entry, aliases, host_parameters, frontend_attributes, annotations };
+    Ok(LocatedModule { module, lines })
+}
+
+/// The errors of calls of unknown computations.
+fn check_callees(parsed: &UnresolvedModule<'_>) -> Diagnostics {
+    let names = || parsed.order.iter().map(|&id| parsed.name_of(id));
+    let mentions = (0..).map(CompId::new).zip(&parsed.mentions);
+    let undefined = mentions.filter(|(id, _)| !parsed.definitions.contains_key(id)).take(MAX_ERRORS);
+    let error = |(_, &(name, at)): (CompId, &(&str, Position))| {
+        let error = at.error(format!("unknown computation: {name}"));
+        match nearest(name, names()) {
+            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+            None => error,
+        }
+    };
+    Diagnostics(undefined.map(error).collect())
 }
 
 fn check_shapes(
     computation: &Computation,
-    spots: &[Spot],
+    positions: &[Position],
     earlier: &[Computation],
-    mistakes: &mut Vec<Mistake>,
+    errors: &mut Diagnostics,
 ) {
-    for (instr, &at) in computation.instrs.iter().zip(spots) {
+    for (instr, at) in computation.instrs.iter().zip(positions) {
         let operands: Vec<&Shape> = instr.operands.iter().map(|&id| &computation.instr(id).shape).collect();
-        let message = match infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier) {
+        let error = match infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier) {
             Ok(shape) if shape == instr.shape => continue,
-            Ok(shape) => format!("the operands give {shape}, found {}", instr.shape),
-            Err(message) => message,
+            Ok(shape) => shape_error(&shape, &instr.shape),
+            Err(error) => error,
         };
-        mistakes.push(Mistake::new(at, message).on(&instr.name));
+        errors.push(error.located(at.location().at(&instr.name)));
     }
 }
 
-fn entry(parsed: &Parsed<'_>) -> Result<CompId, Mistake> {
+fn entry(parsed: &UnresolvedModule<'_>) -> Result<CompId, Diagnostic> {
     match (parsed.entry, parsed.order.as_slice()) {
         (Some(id), _) | (None, &[id]) => Ok(id),
         (None, order) => {
             let found = order.len();
             let message = format!("expected one computation marked `ENTRY`, found none among {found}");
-            Err(Mistake::new(Spot { line: 1, column: 1 }, message))
+            Err(Position::START.error(message))
         }
     }
 }
 
-/// Orders the definitions so that each calls only earlier ones, else as they stand in the text.
-fn callees_first(parsed: &Parsed<'_>) -> Result<Vec<CompId>, Mistake> {
+/// Orders the definitions so that each calls only earlier ones, and otherwise as in the text.
+fn callees_first(parsed: &UnresolvedModule<'_>) -> Result<Vec<CompId>, Diagnostic> {
     #[derive(PartialEq)]
     enum Visit {
         Open,
@@ -178,7 +136,10 @@ fn callees_first(parsed: &Parsed<'_>) -> Result<Vec<CompId>, Mistake> {
             };
             match visits.get(&callee) {
                 Some(Visit::Done) => {}
-                Some(Visit::Open) => return Err(calls_itself(parsed, callee)),
+                Some(Visit::Open) => {
+                    let open: Vec<CompId> = stack.iter().map(|(id, _)| *id).collect();
+                    return Err(cycle_error(parsed, &open, callee));
+                }
                 None => {
                     visits.insert(callee, Visit::Open);
                     stack.push((callee, parsed.callees(callee).into_iter()));
@@ -189,8 +150,16 @@ fn callees_first(parsed: &Parsed<'_>) -> Result<Vec<CompId>, Mistake> {
     Ok(order)
 }
 
-fn calls_itself(parsed: &Parsed<'_>, id: CompId) -> Mistake {
-    let (name, at) = parsed.mentions.get(id.index()).copied().unwrap_or(("", Spot { line: 1, column: 1 }));
-    let at = parsed.definitions.get(&id).map_or(at, |parsed| parsed.at);
-    Mistake::new(at, "calls itself, in the end").on(name)
+/// The error of a call cycle: `open` are nested calls, the last of which calls `callee`, one of them.
+fn cycle_error(parsed: &UnresolvedModule<'_>, open: &[CompId], callee: CompId) -> Diagnostic {
+    /// Computations of a cycle that are listed.
+    const MAX_LISTED: usize = 8;
+    let cycle = open.iter().skip_while(|&&id| id != callee).chain([&callee]);
+    let names: Vec<&str> = cycle.map(|&id| parsed.name_of(id)).collect();
+    let listed = match names.len() {
+        count if count > MAX_LISTED => format!("{} -> ... -> {}", names[..MAX_LISTED].join(" -> "), names[0]),
+        _ => names.join(" -> "),
+    };
+    let at = parsed.definitions.get(&callee).map_or(parsed.mentions[callee.index()].1, |found| found.at);
+    at.error(format!("recursive call cycle: {listed}")).on(parsed.name_of(callee))
 }

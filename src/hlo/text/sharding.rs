@@ -1,18 +1,16 @@
-//! The attributes that partitioners read.
+//! Shardings and frontend attributes.
 
 use std::collections::BTreeMap;
 
-use super::{
-    cursor::{Cursor, Mistake},
-    lex::Kind,
-};
-use crate::hlo::{Devices, Sharding};
+use super::{cursor::TokenCursor, lex::HloTokenKind};
+use crate::base::Diagnostic;
+use crate::hlo::{Sharding, TileAssignment};
 
-impl Cursor<'_> {
+impl TokenCursor<'_> {
     /// `{replicated}`, `{devices=[2,4]<=[8]}`, or several in another pair of braces.
-    pub fn sharding(&mut self) -> Result<Sharding, Mistake> {
+    pub fn sharding(&mut self) -> Result<Sharding, Diagnostic> {
         self.expect('{')?;
-        if self.kind() != Kind::Mark('{') {
+        if self.kind() != HloTokenKind::Mark('{') {
             return self.array_sharding();
         }
         let mut elements = Vec::new();
@@ -26,15 +24,15 @@ impl Cursor<'_> {
         }
     }
 
-    /// What stands in braces, and the closing one.
-    fn array_sharding(&mut self) -> Result<Sharding, Mistake> {
+    /// The text of a sharding after the opening brace, and the closing brace.
+    fn array_sharding(&mut self) -> Result<Sharding, Diagnostic> {
         let sharding = if self.accept_word("replicated") {
             Sharding::Replicated
         } else if self.accept_word("maximal") {
             self.keyword("device")?;
             self.expect('=')?;
             Sharding::Maximal(self.int()?)
-        } else if self.kind() == Kind::Word("devices") {
+        } else if self.kind() == HloTokenKind::Word("devices") {
             self.tiling()?
         } else {
             return Err(self.unexpected("`replicated`, `maximal` or `devices`"));
@@ -44,7 +42,7 @@ impl Cursor<'_> {
     }
 
     /// `devices=[4,1,2]<=[4,2]T(1,0) last_tile_dim_replicate`
-    fn tiling(&mut self) -> Result<Sharding, Mistake> {
+    fn tiling(&mut self) -> Result<Sharding, Diagnostic> {
         let at = self.at();
         self.keyword("devices")?;
         self.expect('=')?;
@@ -52,40 +50,40 @@ impl Cursor<'_> {
         let devices = if self.accept('<') { self.iota()? } else { self.listed()? };
         let replicates = self.accept_word("last_tile_dim_replicate");
         let replicas = if replicates { tiles.pop().unwrap_or(1) } else { 1 };
-        Sharding::tiled(tiles, replicas, devices).map_err(|message| Mistake::new(at, message))
+        Sharding::tiled(tiles, replicas, devices).map_err(|error| error.located(at.location()))
     }
 
     /// `=[4,2]T(1,0)`
-    fn iota(&mut self) -> Result<Devices, Mistake> {
+    fn iota(&mut self) -> Result<TileAssignment, Diagnostic> {
         self.expect('=')?;
         let reshape = self.ints_in('[', ']')?;
         let transposed = self.accept_word("T");
         let perm = if transposed { self.ints_in('(', ')')? } else { (0..reshape.len()).collect() };
-        Ok(Devices::Iota { reshape, perm })
+        Ok(TileAssignment::Iota { reshape, perm })
     }
 
     /// `0,2,1,3`
-    fn listed(&mut self) -> Result<Devices, Mistake> {
+    fn listed(&mut self) -> Result<TileAssignment, Diagnostic> {
         let mut devices = vec![self.int()?];
         while self.accept(',') {
             devices.push(self.int()?);
         }
-        Ok(Devices::Listed(devices))
+        Ok(TileAssignment::Listed(devices))
     }
 
     /// `{name="value",name={value}}`
-    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Mistake> {
+    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Diagnostic> {
         let mut attributes = BTreeMap::new();
         self.list('{', '}', |cursor| {
             let at = cursor.at();
             let key = cursor.attr_name()?;
             let value = match cursor.kind() {
-                Kind::Str(_) => cursor.string()?,
+                HloTokenKind::Str(_) => cursor.string()?,
                 _ => cursor.dict()?.to_owned(),
             };
             match attributes.insert(key.to_owned(), value) {
                 None => Ok(()),
-                Some(_) => Err(Mistake::new(at, format!("frontend attribute `{key}` stands twice"))),
+                Some(_) => Err(at.error(format!("duplicate frontend attribute `{key}`"))),
             }
         })?;
         Ok(attributes)

@@ -1,15 +1,15 @@
-//! Elements and arrays of constants, written and read.
+//! Printing and parsing of literals.
 
 use std::fmt;
 
 use half::{bf16, f16};
 
-use crate::base::{DType, Literal};
+use crate::base::{DType, Diagnostic, Literal};
 
-/// Empty braces that are written for a constant without elements; verification refuses more.
+/// Maximum number of empty braces printed for a constant without elements; the verifier refuses more.
 const MAX_EMPTY_ROWS: usize = 1 << 16;
 
-/// A literal as it stands in `constant(...)`: a scalar, or one pair of braces for each dimension.
+/// A literal as in `constant(...)`: a scalar, or nested braces for the dimensions.
 pub(super) struct LiteralText<'a>(pub &'a Literal);
 
 impl fmt::Display for LiteralText<'_> {
@@ -19,7 +19,7 @@ impl fmt::Display for LiteralText<'_> {
         if shape.elements() == 0 && rows.fold(1, |n: usize, &size| n.saturating_mul(size)) > MAX_EMPTY_ROWS {
             return f.write_str("{...}");
         }
-        // Nothing below a dimension of size zero is ever taken, so a chunk is never empty where it counts.
+        // No element is taken below a dimension of size zero.
         let mut elements = self.0.bytes().chunks_exact(shape.dtype.bytes());
         array(f, shape.dtype, &shape.dims, &mut elements)
     }
@@ -54,7 +54,7 @@ fn element(f: &mut fmt::Formatter<'_>, dtype: DType, bytes: &[u8]) -> fmt::Resul
     }
 }
 
-/// Writes the fewest digits that read back as the same value of `dtype`.
+/// Writes the fewest digits that are parsed as the same value of `dtype`.
 fn float(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u64) -> fmt::Result {
     let value = match dtype {
         DType::F16 => f16::from_bits(bits as u16).to_f64(),
@@ -79,7 +79,7 @@ fn float(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u64) -> fmt::Result {
     if (1e-5..1e16).contains(&short.abs()) { write!(f, "{short}") } else { write!(f, "{short:e}") }
 }
 
-/// The float64 of fewest digits that XLA rounds to `bits`; it reads float64 first, then narrows.
+/// The float64 with the fewest digits that XLA rounds to `bits`. XLA parses a float64 and then narrows it.
 fn shortest(dtype: DType, value: f64, bits: u64) -> f64 {
     let survives = |candidate: &f64| narrow(dtype, *candidate) == bits;
     let candidates: &mut dyn Iterator<Item = String> = match dtype {
@@ -100,16 +100,16 @@ fn narrow(dtype: DType, value: f64) -> u64 {
     }
 }
 
-/// Appends the element that `text` says to `bytes`.
+/// Parses an element of type `dtype` and appends its bytes.
 ///
 /// # Errors
-/// What `text` is not.
-pub(super) fn read_element(bytes: &mut Vec<u8>, dtype: DType, text: &str) -> Result<(), String> {
+/// If the text is no value of the type, or out of its range.
+pub(super) fn read_element(bytes: &mut Vec<u8>, dtype: DType, text: &str) -> Result<(), Diagnostic> {
     let bits = match dtype {
         DType::Pred => match text {
             "true" | "1" => 1,
             "false" | "0" => 0,
-            _ => return Err(format!("expected true or false, found {text}")),
+            _ => return Err(format!("expected true or false, found {text}").into()),
         },
         _ if dtype.is_float() => read_float(dtype, text)?,
         _ => read_integer(dtype, text)?,
@@ -118,8 +118,9 @@ pub(super) fn read_element(bytes: &mut Vec<u8>, dtype: DType, text: &str) -> Res
     Ok(())
 }
 
-fn read_integer(dtype: DType, text: &str) -> Result<u64, String> {
-    let value: i128 = text.parse().map_err(|_| format!("expected an integer, found {text}"))?;
+fn read_integer(dtype: DType, text: &str) -> Result<u64, Diagnostic> {
+    let value: i128 =
+        text.parse().map_err(|_| Diagnostic::from(format!("expected an integer, found {text}")))?;
     let bits = dtype.bits();
     let (low, high) = if dtype.is_signed() {
         (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
@@ -127,25 +128,26 @@ fn read_integer(dtype: DType, text: &str) -> Result<u64, String> {
         (0, (1_i128 << bits) - 1)
     };
     if value < low || value > high {
-        return Err(format!("does not fit {dtype}: {text}"));
+        return Err(format!("out of range of {dtype}: {text}").into());
     }
     Ok(value as u64)
 }
 
-fn read_float(dtype: DType, text: &str) -> Result<u64, String> {
+fn read_float(dtype: DType, text: &str) -> Result<u64, Diagnostic> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     if unsigned == "nan" {
         return Ok(narrow(dtype, f64::NAN));
     }
-    let value: f64 = text.parse().map_err(|_| format!("expected a number, found {text}"))?;
+    let value: f64 =
+        text.parse().map_err(|_| Diagnostic::from(format!("expected a number, found {text}")))?;
     let bits = narrow(dtype, value);
     if unsigned != "inf" && bits & narrow(dtype, f64::INFINITY) == narrow(dtype, f64::INFINITY) {
-        return Err(format!("does not fit {dtype}: {text}"));
+        return Err(format!("out of range of {dtype}: {text}").into());
     }
     Ok(bits)
 }
 
-/// Up to eight little-endian bytes, filled up with zeros.
+/// Up to eight little-endian bytes as an integer.
 fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_print_the_fewest_digits_that_survive() {
+    fn floats_print_the_fewest_digits_that_round_trip() {
         let check = |dtype, value, expect: &str| check(Literal::scalar(dtype, value), expect);
         check(DType::BF16, 0.1, "0.1");
         check(DType::F16, 65504.0, "65500");
@@ -197,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_out_of_range_are_refused() {
         let check = |dtype, text, expect: &str| {
-            assert_eq!(read_element(&mut Vec::new(), dtype, text).unwrap_err(), expect);
+            assert_eq!(read_element(&mut Vec::new(), dtype, text).unwrap_err().message, expect);
         };
-        check(DType::S8, "300", "does not fit s8: 300");
-        check(DType::U64, "-1", "does not fit u64: -1");
-        check(DType::F32, "1e39", "does not fit f32: 1e39");
+        check(DType::S8, "300", "out of range of s8: 300");
+        check(DType::U64, "-1", "out of range of u64: -1");
+        check(DType::F32, "1e39", "out of range of f32: 1e39");
         check(DType::F32, "one", "expected a number, found one");
         check(DType::S32, "1.5", "expected an integer, found 1.5");
         check(DType::Pred, "2", "expected true or false, found 2");

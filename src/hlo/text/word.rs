@@ -1,11 +1,11 @@
-//! What may stand for itself in HLO text: names and quoted strings.
+//! Names and quoted strings in HLO text.
 
 use std::fmt;
 
-use crate::base::Memory;
+use crate::base::{Diagnostic, MemorySpace};
 
-/// Whether `text` can name an instruction, a computation or a module. XLA refuses its element types as names,
-/// those that hloom lacks too.
+/// Whether `text` is a valid name of an instruction, a computation or a module. XLA refuses the names of element types,
+/// including those that hloom does not support.
 pub(in crate::hlo) fn is_name(text: &str) -> bool {
     text.starts_with(starts_name) && text.chars().all(continues_name) && !lists(TYPES, text)
 }
@@ -22,7 +22,7 @@ const TYPES: &str = "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 f3
     f8e4m3 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu token opaque opaque_type \
     buffer tuple";
 
-/// Words that XLA's lexer takes for something other than a name, unless `%` stands before them.
+/// Words that XLA's lexer does not take for names, unless they are preceded by `%`.
 const RESERVED: &str = "HloModule ENTRY ROOT true false inf nan maximal replicated manual unreduced unknown \
     last_tile_dim_replicate shard_as shard_like";
 
@@ -30,10 +30,10 @@ fn lists(words: &str, word: &str) -> bool {
     words.split(' ').any(|listed| listed == word)
 }
 
-/// A name as it stands in text.
-pub(super) struct Name<'a>(pub &'a str);
+/// A name in HLO text.
+pub(super) struct NameText<'a>(pub &'a str);
 
-impl fmt::Display for Name<'_> {
+impl fmt::Display for NameText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sigil = if lists(RESERVED, self.0) { "%" } else { "" };
         write!(f, "{sigil}{}", self.0)
@@ -61,7 +61,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// The length of the group in braces that `text` starts with; braces in double quotes do not count. XLA's lexer takes
-/// such a group as it stands.
+/// such a group verbatim.
 pub(super) fn dict_length(text: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (index, byte) in text.bytes().enumerate() {
@@ -79,8 +79,8 @@ pub(super) fn dict_length(text: &str) -> Option<usize> {
     None
 }
 
-/// The string that stands between the quotes of `Quoted`; also reads absl's other escapes.
-pub(super) fn unescape(text: &str) -> Result<String, String> {
+/// Decodes the text between the quotes of [`Quoted`], and absl's other escapes.
+pub(super) fn unescape(text: &str) -> Result<String, Diagnostic> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -90,7 +90,7 @@ pub(super) fn unescape(text: &str) -> Result<String, String> {
             continue;
         }
         let Some((&escape, after)) = rest.split_first() else {
-            return Err("the string ends in the middle of an escape".into());
+            return Err("unfinished escape at the end of the string".into());
         };
         rest = after;
         bytes.push(match escape {
@@ -100,26 +100,26 @@ pub(super) fn unescape(text: &str) -> Result<String, String> {
             b'"' | b'\'' | b'\\' | b'?' => escape,
             b'0'..=b'7' => number(&mut rest, u32::from(escape - b'0'), 8, 2)?,
             b'x' | b'X' => number(&mut rest, 0, 16, 2)?,
-            _ => return Err(format!("unknown escape: \\{}", char::from(escape))),
+            _ => return Err(format!("unknown escape: \\{}", char::from(escape)).into()),
         });
     }
-    String::from_utf8(bytes).map_err(|_| "the string is not UTF-8".into())
+    String::from_utf8(bytes).map_err(|_| "expected UTF-8 in the string".into())
 }
 
-/// Takes up to `most` more digits of a byte.
-fn number(rest: &mut &[u8], first: u32, radix: u32, most: usize) -> Result<u8, String> {
+/// Parses up to `max` more digits of a byte.
+fn number(rest: &mut &[u8], first: u32, radix: u32, max: usize) -> Result<u8, Diagnostic> {
     let mut value = first;
-    for _ in 0..most {
+    for _ in 0..max {
         let Some((&byte, after)) = rest.split_first() else { break };
         let Some(digit) = char::from(byte).to_digit(radix) else { break };
         value = value * radix + digit;
         *rest = after;
     }
-    u8::try_from(value).map_err(|_| format!("expected an escape below 256, found {value}"))
+    u8::try_from(value).map_err(|_| format!("expected an escape below 256, found {value}").into())
 }
 
 /// The layout of a row-major array, such as `{1,0}` or, on the host, `{1,0:S(5)}`.
-pub(super) fn row_major(rank: usize, memory: Memory) -> String {
+pub(super) fn row_major(rank: usize, memory: MemorySpace) -> String {
     let order: Vec<String> = (0..rank).rev().map(|dim| dim.to_string()).collect();
     let space = match memory.space() {
         0 => String::new(),
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_survive_their_quotes() {
+    fn strings_round_trip_through_quotes() {
         let text = "a\"b\\c\n\t\r\0'ä\u{1f600}7";
         let quoted = Quoted(text).to_string();
         assert_eq!(quoted, r#""a\"b\\c\n\t\r\000'\303\244\360\237\230\2007""#);
@@ -141,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn broken_escapes_are_named() {
-        assert_eq!(unescape("\\").unwrap_err(), "the string ends in the middle of an escape");
-        assert_eq!(unescape("\\q").unwrap_err(), "unknown escape: \\q");
-        assert_eq!(unescape("\\777").unwrap_err(), "expected an escape below 256, found 511");
-        assert_eq!(unescape("\\377").unwrap_err(), "the string is not UTF-8");
+    fn invalid_escapes_are_reported() {
+        assert_eq!(unescape("\\").unwrap_err().message, "unfinished escape at the end of the string");
+        assert_eq!(unescape("\\q").unwrap_err().message, "unknown escape: \\q");
+        assert_eq!(unescape("\\777").unwrap_err().message, "expected an escape below 256, found 511");
+        assert_eq!(unescape("\\377").unwrap_err().message, "expected UTF-8 in the string");
     }
 
     #[test]
     fn a_reserved_word_is_marked_as_a_name() {
-        assert_eq!(Name("true").to_string(), "%true");
-        assert_eq!(Name("true.1").to_string(), "true.1");
+        assert_eq!(NameText("true").to_string(), "%true");
+        assert_eq!(NameText("true.1").to_string(), "true.1");
         assert!(is_name("_a.b-1") && !is_name("1a") && !is_name("a b") && !is_name("") && !is_name("f32"));
     }
 }

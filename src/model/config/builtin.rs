@@ -1,5 +1,5 @@
-use super::Config;
-use crate::base::{Finding, Findings, Place, nearest};
+use super::architecture::Config;
+use crate::base::{Diagnostic, Diagnostics, Location, nearest};
 
 macro_rules! models {
     ($( $name:literal ),* $(,)?) => {
@@ -19,8 +19,8 @@ impl Config {
     /// One of the embedded configurations of `models/`, by name.
     ///
     /// # Errors
-    /// One finding that lists the known names, if there is no such model.
-    pub fn builtin(name: &str) -> Result<Self, Findings> {
+    /// One diagnostic that lists the known names, if there is no such model.
+    pub fn builtin(name: &str) -> Result<Self, Diagnostics> {
         match MODELS.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Self::from_toml(text, &format!("models/{name}.toml")),
             None => Err(unknown(name)),
@@ -28,13 +28,15 @@ impl Config {
     }
 }
 
-fn unknown(name: &str) -> Findings {
+fn unknown(name: &str) -> Diagnostics {
     let known = builtin_names().collect::<Vec<_>>().join(", ");
     let hint = match nearest(name, builtin_names()) {
         Some(near) => format!("did you mean `{near}`? the built-in models are {known}"),
         None => format!("the built-in models are {known}"),
     };
-    Findings(vec![Finding::new(Place::file(name), "not the name of a built-in model").with_hint(hint)])
+    Diagnostics(vec![
+        Diagnostic::error(Location::file(name), "not the name of a built-in model").with_hint(hint),
+    ])
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use crate::base::{Finding, Findings, Place};
+use crate::base::{Diagnostic, Diagnostics, Location};
 
 /// What a field must hold, in words and as a conversion.
 pub(super) struct Kind<T> {
@@ -57,13 +57,13 @@ pub(super) struct Fields<'a> {
     file: &'a str,
     prefix: &'static str,
     object: &'a Map<String, Value>,
-    findings: &'a mut Findings,
+    diagnostics: &'a mut Diagnostics,
 }
 
 impl<'a> Fields<'a> {
     /// The top of a file.
-    pub fn new(file: &'a str, object: &'a Map<String, Value>, findings: &'a mut Findings) -> Self {
-        Self { file, prefix: "", object, findings }
+    pub fn new(file: &'a str, object: &'a Map<String, Value>, diagnostics: &'a mut Diagnostics) -> Self {
+        Self { file, prefix: "", object, diagnostics }
     }
 
     /// The value of a field; null counts as absent.
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
         self.object.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
     }
 
-    /// The field's value, or `None` with a finding if it is of another kind.
+    /// The field's value, or `None` with a diagnostic if it is of another kind.
     pub fn optional<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         let value = self.get(key)?;
         let read = (kind.read)(value);
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// The field's value, or `None` with a finding if it is absent or of another kind.
+    /// The field's value, or `None` with a diagnostic if it is absent or of another kind.
     pub fn required<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         if self.get(key).is_none() {
             self.find(key, format!("missing, expected {}", kind.expected));
@@ -94,12 +94,12 @@ impl<'a> Fields<'a> {
         self.optional(key, kind)
     }
 
-    /// The fields of an object inside; `None` if it is absent or empty, with a finding if it is no object.
+    /// The fields of an object inside; `None` if it is absent or empty, with a diagnostic if it is no object.
     pub fn inside(&mut self, key: &'static str) -> Option<Fields<'_>> {
         match self.get(key)? {
             Value::Object(object) if object.is_empty() => None,
             Value::Object(object) => {
-                Some(Fields { file: self.file, prefix: key, object, findings: &mut *self.findings })
+                Some(Fields { file: self.file, prefix: key, object, diagnostics: &mut *self.diagnostics })
             }
             other => {
                 self.find(key, format!("expected an object, found {}", excerpt(other)));
@@ -110,14 +110,14 @@ impl<'a> Fields<'a> {
 
     /// Notes a problem of one field.
     pub fn find(&mut self, key: &str, message: impl Into<String>) {
-        let finding = Finding::new(self.place(key), message);
-        self.findings.push(finding);
+        let diagnostic = Diagnostic::error(self.location(key), message);
+        self.diagnostics.push(diagnostic);
     }
 
     /// Notes a problem of one field and what to do about it.
     pub fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
-        let finding = Finding::new(self.place(key), message).with_hint(hint);
-        self.findings.push(finding);
+        let diagnostic = Diagnostic::error(self.location(key), message).with_hint(hint);
+        self.diagnostics.push(diagnostic);
     }
 
     /// The field's name from the top of the file.
@@ -125,8 +125,8 @@ impl<'a> Fields<'a> {
         if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) }
     }
 
-    fn place(&self, key: &str) -> Place {
-        Place::file(self.file).at(self.full_name(key))
+    fn location(&self, key: &str) -> Location {
+        Location::file(self.file).at(self.full_name(key))
     }
 }
 

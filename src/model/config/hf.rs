@@ -1,21 +1,21 @@
 use serde_json::Value;
 
 use super::{
-    Config,
+    architecture::Config,
     fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
     hf_rope,
 };
-use crate::base::{DType, Finding, Findings, LineIndex, Place};
+use crate::base::{DType, Diagnostic, Diagnostics, LineIndex, Location};
 
 impl Config {
-    /// Reads the text of a `config.json`; `file` is how findings name it.
+    /// Reads the text of a `config.json`; `file` is how diagnostics name it.
     ///
     /// # Errors
     /// Every problem found: see [`Config::from_hf`].
-    pub fn from_json(text: &str, file: &str) -> Result<Self, Findings> {
+    pub fn from_json(text: &str, file: &str) -> Result<Self, Diagnostics> {
         let value = serde_json::from_str(text).map_err(|error| {
             let message = format!("not valid JSON: {error}");
-            Findings(vec![Finding::new(Place::line(file, error.line()), message)])
+            Diagnostics(vec![Diagnostic::error(Location::line(file, error.line()), message)])
         })?;
         Self::from_hf(&value, file)
     }
@@ -24,48 +24,48 @@ impl Config {
     ///
     /// # Errors
     /// Every problem found: see [`Config::from_hf`].
-    pub fn from_toml(text: &str, file: &str) -> Result<Self, Findings> {
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, Diagnostics> {
         let value = toml::from_str(text).map_err(|error| {
             let line = LineIndex::new(text).line(error.span().unwrap_or_default().start);
             let message = format!("not valid TOML: {}", error.message());
-            Findings(vec![Finding::new(Place::line(file, line), message)])
+            Diagnostics(vec![Diagnostic::error(Location::line(file, line), message)])
         })?;
         Self::from_hf(&value, file)
     }
 
-    /// Reads a `config.json` as transformers writes it, of any version; `file` is how findings name it.
+    /// Reads a `config.json` as transformers writes it, of any version; `file` is how diagnostics name it.
     ///
     /// Unknown fields are ignored, but for those that would change the mathematics of the model.
     ///
     /// # Errors
     /// Every problem found: fields that are missing or of the wrong kind, sizes that do not fit each other,
     /// another architecture, a rotary embedding that is unknown or said twice and differently.
-    pub fn from_hf(value: &Value, file: &str) -> Result<Self, Findings> {
-        let mut findings = Findings::default();
+    pub fn from_hf(value: &Value, file: &str) -> Result<Self, Diagnostics> {
+        let mut diagnostics = Diagnostics::default();
         let Value::Object(object) = value else {
             let message = format!("expected an object, found {}", excerpt(value));
-            return Err(Findings(vec![Finding::new(Place::file(file), message)]));
+            return Err(Diagnostics(vec![Diagnostic::error(Location::file(file), message)]));
         };
-        let config = read(&mut Fields::new(file, object, &mut findings));
-        if let Some(config) = config.as_ref().filter(|config| config.exact_param_count() > MOST_PARAMETERS) {
+        let config = read(&mut Fields::new(file, object, &mut diagnostics));
+        if let Some(config) = config.as_ref().filter(|config| config.exact_param_count() > MAX_PARAMETERS) {
             let message =
                 format!("the sizes multiply to too many parameters: {}", config.exact_param_count());
-            findings.push(Finding::new(Place::file(file), message));
+            diagnostics.push(Diagnostic::error(Location::file(file), message));
         }
         match config {
-            Some(config) => findings.into_result(config),
-            None => Err(findings),
+            Some(config) => diagnostics.into_result(config),
+            None => Err(diagnostics),
         }
     }
 }
 
 impl Config {
-    /// What [`Config::from_hf`] assumes in place of fields that are missing and on which the mathematics depends.
-    pub fn assumptions(value: &Value, file: &str) -> Vec<Finding> {
+    /// What [`Config::from_hf`] assumes in location of fields that are missing and on which the mathematics depends.
+    pub fn assumptions(value: &Value, file: &str) -> Vec<Diagnostic> {
         let assumed = hf_rope::assumed_theta(value).map(|theta| {
-            let place = Place::file(file).at("rope_theta");
+            let location = Location::file(file).at("rope_theta");
             let message = format!("missing, {theta} is assumed, as for the first Llama models");
-            Finding::new(place, message)
+            Diagnostic::error(location, message)
                 .with_hint("Llama 3 models have 500000: copy config.json from the original model")
         });
         assumed.into_iter().collect()
@@ -73,9 +73,9 @@ impl Config {
 }
 
 /// Far beyond any model, and small enough that bytes of all tensors together can be counted.
-const MOST_PARAMETERS: u128 = 1 << 50;
+const MAX_PARAMETERS: u128 = 1 << 50;
 
-/// `None` only after a finding.
+/// `None` only after a diagnostic.
 fn read(fields: &mut Fields<'_>) -> Option<Config> {
     check_architecture(fields);
     let vocab_size = fields.required("vocab_size", &SIZE);
@@ -115,8 +115,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
 }
 
 fn check_architecture(fields: &mut Fields<'_>) {
-    const HINT: &str =
-        "hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+    const HINT: &str = "supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
     let architectures = fields.get("architectures").and_then(Value::as_array);
     let is_llama = architectures.is_some_and(|names| names.iter().any(|name| name == "LlamaForCausalLM"));
     match fields.optional("model_type", &TEXT) {
@@ -246,7 +245,7 @@ fn check_neutral(fields: &mut Fields<'_>) {
             fields.find_with_hint(
                 key,
                 format!("expected {}, found {}", neutral.expected(), excerpt(value)),
-                "hloom computes plain Llama layers and would have to ignore it",
+                "only plain Llama layers are supported, which would ignore it",
             );
         }
     }
@@ -265,7 +264,7 @@ mod tests {
         fn no_value_of_a_field_is_read_into_a_broken_config(field in 0..FIELDS.len(), value in any_value()) {
             let config = with(json!({ FIELDS[field]: value }));
             match Config::from_hf(&config, "c.json") {
-                Err(findings) => prop_assert!(!findings.0.is_empty()),
+                Err(diagnostics) => prop_assert!(!diagnostics.0.is_empty()),
                 Ok(config) => {
                     prop_assert_eq!(config.num_attention_heads % config.num_key_value_heads, 0);
                     prop_assert!(config.param_count() <= 1 << 50);
@@ -319,8 +318,8 @@ mod tests {
 
     #[track_caller]
     fn refuse(changes: Value, expect: &[&str]) {
-        let findings = Config::from_hf(&with(changes), "c.json").unwrap_err();
-        assert_eq!(findings.to_string(), expect.join("\n"));
+        let diagnostics = Config::from_hf(&with(changes), "c.json").unwrap_err();
+        assert_eq!(diagnostics.to_string(), expect.join("\n"));
     }
 
     #[test]
@@ -419,7 +418,8 @@ mod tests {
 
     #[test]
     fn another_architecture_is_refused() {
-        let hint = "\n  hint: hloom computes Llama 2, 3, 3.1, 3.2 and what shares their architecture, as SmolLM2 does";
+        let hint =
+            "\n  hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
         refuse(
             json!({"model_type": "mistral"}),
             &[&format!("c.json: `model_type`: expected llama, found mistral{hint}")],
@@ -449,7 +449,7 @@ mod tests {
             ),
         ];
         for (changes, message) in cases {
-            let hint = "\n  hint: hloom computes plain Llama layers and would have to ignore it";
+            let hint = "\n  hint: only plain Llama layers are supported, which would ignore it";
             refuse(changes, &[&format!("c.json: {message}{hint}")]);
         }
     }

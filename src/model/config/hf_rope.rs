@@ -53,8 +53,8 @@ fn read_theta(fields: &mut Fields<'_>) -> Option<f64> {
         let Some(mut table) = fields.inside(table) else { continue };
         let Some(theta) = table.optional("rope_theta", &AT_LEAST_ONE) else { continue };
         match &agreed {
-            Some((place, first)) if *first != theta => {
-                table.find("rope_theta", format!("disagrees with `{place}`: {theta} is not {first}"));
+            Some((location, first)) if *first != theta => {
+                table.find("rope_theta", format!("disagrees with `{location}`: {theta} is not {first}"));
             }
             Some(_) => {}
             None => agreed = Some((table.full_name("rope_theta"), theta)),
@@ -110,7 +110,7 @@ fn read_kind(table: &mut Fields<'_>) -> Option<String> {
 
 const COMMON: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
-/// A field of another kind would be silently ignored: whoever wrote it meant something else.
+/// Rejects fields of other kinds of RoPE, which would be ignored silently.
 fn refuse_foreign(table: &mut Fields<'_>, kind: &str, own: &[&str]) {
     for key in table.keys() {
         if !own.contains(&key) && !COMMON.contains(&key) {
@@ -158,12 +158,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::base::Findings;
+    use crate::base::Diagnostics;
 
     fn read_text(config: &Value) -> Result<Rope, String> {
-        let mut findings = Findings::default();
-        let rope = read(&mut Fields::new("c.json", config.as_object().unwrap(), &mut findings));
-        findings.into_result(()).map_err(|findings| findings.to_string())?;
+        let mut diagnostics = Diagnostics::default();
+        let rope = read(&mut Fields::new("c.json", config.as_object().unwrap(), &mut diagnostics));
+        diagnostics.into_result(()).map_err(|diagnostics| diagnostics.to_string())?;
         Ok(rope.unwrap())
     }
 

@@ -170,7 +170,9 @@ fn planned(spec: &LoraSpec) -> String {
     let of_plan = |plan: LoraPlan| short(&plan.iter().map(|(l, n, _)| (l, n)).collect::<Vec<_>>());
     match spec.resolve_saved(&twelve()) {
         Ok((plan, _)) => of_plan(plan),
-        Err(findings) if findings.to_string().contains("not a regular expression") => "error".to_owned(),
+        Err(diagnostics) if diagnostics.to_string().contains("not a regular expression") => {
+            "error".to_owned()
+        }
         Err(_) => String::new(),
     }
 }
@@ -253,7 +255,7 @@ fn a_saved_adapter_may_name_what_the_model_lacks() {
     };
     let (plan, unused) = spec.resolve_saved(&twelve()).unwrap();
     assert_eq!(plan.iter().count(), 1);
-    let places: Vec<_> = unused.0.iter().map(|finding| finding.place.to_string()).collect();
+    let places: Vec<_> = unused.0.iter().map(|diagnostic| diagnostic.location.to_string()).collect();
     assert_eq!(places, ["`layers_to_transform`", "`target_modules`", "`exclude_modules`", "`rank_pattern`"]);
     assert_eq!(spec.resolve(&twelve()).unwrap_err(), unused);
     assert!(of_names(&["qkv"]).resolve_saved(&twelve()).is_err());

@@ -5,7 +5,7 @@ use super::{
     matching::{LayerPattern, Pattern, names},
 };
 use crate::{
-    base::{Finding, Findings, Place, nearest},
+    base::{Diagnostic, Diagnostics, Location, nearest},
     model::{Config, Linear},
 };
 
@@ -23,7 +23,7 @@ impl LoraSpec {
     /// # Errors
     /// Every problem found, each at the field's name in PEFT: ranks and alphas out of range, expressions
     /// that cannot be read, entries and patterns that match no linear, modules that are not linears.
-    pub fn resolve(&self, config: &Config) -> Result<LoraPlan, Findings> {
+    pub fn resolve(&self, config: &Config) -> Result<LoraPlan, Diagnostics> {
         let (plan, unused) = self.resolve_saved(config)?;
         unused.into_result(plan)
     }
@@ -33,41 +33,46 @@ impl LoraSpec {
     ///
     /// # Errors
     /// Every other problem, and all of them where no linear is left to adapt.
-    pub fn resolve_saved(&self, config: &Config) -> Result<(LoraPlan, Findings), Findings> {
-        let (mut findings, mut unused) = (Findings::default(), Findings::default());
-        let plan = self.decide(config, &mut findings, &mut unused);
+    pub fn resolve_saved(&self, config: &Config) -> Result<(LoraPlan, Diagnostics), Diagnostics> {
+        let (mut diagnostics, mut unused) = (Diagnostics::default(), Diagnostics::default());
+        let plan = self.decide(config, &mut diagnostics, &mut unused);
         match plan {
-            Some(plan) if findings.0.is_empty() => Ok((plan, unused)),
+            Some(plan) if diagnostics.0.is_empty() => Ok((plan, unused)),
             _ => {
-                findings.0.append(&mut unused.0);
-                Err(findings)
+                diagnostics.0.append(&mut unused.0);
+                Err(diagnostics)
             }
         }
     }
 
-    /// `None` after a finding or something unused.
-    fn decide(&self, config: &Config, findings: &mut Findings, unused: &mut Findings) -> Option<LoraPlan> {
+    /// `None` after a diagnostic or something unused.
+    fn decide(
+        &self,
+        config: &Config,
+        diagnostics: &mut Diagnostics,
+        unused: &mut Diagnostics,
+    ) -> Option<LoraPlan> {
         let (modules, others) = (linears(config), other_modules(config));
         let universe: Vec<&str> =
             modules.iter().map(|module| &module.name).chain(&others).map(String::as_str).collect();
-        self.check_numbers(findings);
-        self.check_layers(config, findings, unused);
-        let lists = layer_patterns(&self.layers_pattern, &universe, findings);
-        let targets = Selector::new("target_modules", &self.targets, &universe, findings);
+        self.check_numbers(diagnostics);
+        self.check_layers(config, diagnostics, unused);
+        let lists = layer_patterns(&self.layers_pattern, &universe, diagnostics);
+        let targets = Selector::new("target_modules", &self.targets, &universe, diagnostics);
         let exclude = self
             .exclude
             .as_ref()
-            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, findings));
-        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, findings);
-        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, findings);
-        let targets = targets.filter(|_| findings.0.is_empty())?;
+            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, diagnostics));
+        let ranks = keys("rank_pattern", &self.rank_pattern, &universe, diagnostics);
+        let alphas = keys("alpha_pattern", &self.alpha_pattern, &universe, diagnostics);
+        let targets = targets.filter(|_| diagnostics.0.is_empty())?;
 
         let excluded = |module: &str| exclude.as_ref().is_some_and(|exclude| exclude.matches(module));
         let adaptable: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
         let refused: Vec<&str> = others.iter().map(String::as_str).filter(|name| !excluded(name)).collect();
-        targets.check_entries(&adaptable, &refused, findings, unused);
+        targets.check_entries(&adaptable, &refused, diagnostics, unused);
         if let Some(exclude) = &exclude {
-            exclude.check_entries(&universe, &[], findings, unused);
+            exclude.check_entries(&universe, &[], diagnostics, unused);
         }
         let is_target = |module: &Module| {
             targets.matches(&module.name)
@@ -76,14 +81,14 @@ impl LoraSpec {
         };
         let chosen: Vec<&Module> = modules.iter().filter(|module| is_target(module)).collect();
         if chosen.is_empty() {
-            if findings.0.is_empty() && unused.0.is_empty() {
-                self.nothing_left(&modules, &lists, findings);
+            if diagnostics.0.is_empty() && unused.0.is_empty() {
+                self.nothing_left(&modules, &lists, diagnostics);
             }
             return None;
         }
         check_keys("rank_pattern", &ranks, &chosen, unused);
         check_keys("alpha_pattern", &alphas, &chosen, unused);
-        self.check_ranks(config, &ranks, &chosen, findings);
+        self.check_ranks(config, &ranks, &chosen, diagnostics);
         let mut layers = vec![[None; Linear::ALL.len()]; config.num_hidden_layers];
         for module in chosen {
             let rank = first_match(&ranks, &module.name).unwrap_or(self.rank);
@@ -94,16 +99,17 @@ impl LoraSpec {
         Some(LoraPlan::new(config, layers))
     }
 
-    fn check_numbers(&self, findings: &mut Findings) {
+    fn check_numbers(&self, diagnostics: &mut Diagnostics) {
         let rank = [("r".to_owned(), self.rank)];
         let ranks = self.rank_pattern.iter().map(|(key, rank)| (format!("rank_pattern.{key}"), *rank));
-        for (place, _) in rank.into_iter().chain(ranks).filter(|&(_, rank)| rank == 0) {
-            report(findings, &place, "expected a rank of at least 1, found 0");
+        for (location, _) in rank.into_iter().chain(ranks).filter(|&(_, rank)| rank == 0) {
+            report(diagnostics, &location, "expected a rank of at least 1, found 0");
         }
         let alpha = [("lora_alpha".to_owned(), self.alpha)];
         let alphas = self.alpha_pattern.iter().map(|(key, alpha)| (format!("alpha_pattern.{key}"), *alpha));
-        for (place, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0)) {
-            report(findings, &place, format!("expected a number above 0, found {alpha}"));
+        for (location, alpha) in alpha.into_iter().chain(alphas).filter(|(_, a)| !(a.is_finite() && *a > 0.0))
+        {
+            report(diagnostics, &location, format!("expected a number above 0, found {alpha}"));
         }
     }
 
@@ -113,7 +119,7 @@ impl LoraSpec {
         config: &Config,
         patterns: &[Key<'_, usize>],
         chosen: &[&Module],
-        findings: &mut Findings,
+        diagnostics: &mut Diagnostics,
     ) {
         let mut refused = BTreeSet::new();
         for module in chosen {
@@ -128,17 +134,17 @@ impl LoraSpec {
                 let message = format!("expected a rank from 1 to {limit} for {}, found {rank}", module.name);
                 let full = inputs.min(outputs);
                 let hint = format!("a rank of {full} is the full rank of this layer, [{outputs}, {inputs}]");
-                findings.push(Finding::new(place(&field), message).with_hint(hint));
+                diagnostics.push(Diagnostic::error(location(&field), message).with_hint(hint));
             }
         }
     }
 
-    fn check_layers(&self, config: &Config, findings: &mut Findings, unused: &mut Findings) {
+    fn check_layers(&self, config: &Config, diagnostics: &mut Diagnostics, unused: &mut Diagnostics) {
         const PLACE: &str = "layers_to_transform";
         if !self.layers.is_empty() && !matches!(self.targets, Targets::Names(_)) {
-            let finding =
-                Finding::new(place(PLACE), "expected target_modules to be a list of names beside it");
-            findings.push(finding.with_hint("name the linears, as in q_proj, v_proj"));
+            let diagnostic =
+                Diagnostic::error(location(PLACE), "expected target_modules to be a list of names beside it");
+            diagnostics.push(diagnostic.with_hint("name the linears, as in q_proj, v_proj"));
         }
         let count = config.num_hidden_layers;
         for layer in self.layers.iter().filter(|&&layer| layer >= count) {
@@ -157,14 +163,15 @@ impl LoraSpec {
             || layer_of(module, lists).is_some_and(|layer| self.layers.contains(&layer))
     }
 
-    fn nothing_left(&self, modules: &[Module], lists: &[LayerPattern], findings: &mut Findings) {
+    fn nothing_left(&self, modules: &[Module], lists: &[LayerPattern], diagnostics: &mut Diagnostics) {
         if self.layers.is_empty() || modules.iter().any(|module| layer_of(module, lists).is_some()) {
-            return report(findings, "target_modules", "no linear is left to adapt");
+            return report(diagnostics, "target_modules", "no linear is left to adapt");
         }
         let message = format!("matches no list of layers: {}", self.layers_pattern.join(", "));
-        let finding = Finding::new(place("layers_pattern"), message);
-        findings
-            .push(finding.with_hint("the list of a Llama's layers is `layers`, or in full `model.layers`"));
+        let diagnostic = Diagnostic::error(location("layers_pattern"), message);
+        diagnostics.push(
+            diagnostic.with_hint("the list of a Llama's layers is `layers`, or in full `model.layers`"),
+        );
     }
 }
 
@@ -183,12 +190,16 @@ fn layer_of(module: &Module, lists: &[LayerPattern]) -> Option<usize> {
     }
 }
 
-fn layer_patterns(patterns: &[String], universe: &[&str], findings: &mut Findings) -> Vec<LayerPattern> {
+fn layer_patterns(
+    patterns: &[String],
+    universe: &[&str],
+    diagnostics: &mut Diagnostics,
+) -> Vec<LayerPattern> {
     let mut lists = Vec::new();
     for pattern in patterns {
         match LayerPattern::new(pattern, universe) {
             Ok(list) => lists.push(list),
-            Err(message) => report(findings, "layers_pattern", message),
+            Err(message) => report(diagnostics, "layers_pattern", message),
         }
     }
     lists
@@ -221,12 +232,12 @@ enum Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// `None` after a finding, if an expression cannot be read.
+    /// `None` after a diagnostic, if an expression cannot be read.
     fn new(
         field: &'static str,
         targets: &'a Targets,
         universe: &[&str],
-        findings: &mut Findings,
+        diagnostics: &mut Diagnostics,
     ) -> Option<Self> {
         match targets {
             Targets::AllLinear => Some(Self::All),
@@ -234,7 +245,7 @@ impl<'a> Selector<'a> {
             Targets::Regex(text) => match Pattern::whole(text, universe) {
                 Ok(pattern) => Some(Self::Regex { field, text, pattern }),
                 Err(message) => {
-                    report(findings, field, message);
+                    report(diagnostics, field, message);
                     None
                 }
             },
@@ -261,18 +272,18 @@ impl<'a> Selector<'a> {
         &self,
         allowed: &[&str],
         refused: &[&str],
-        findings: &mut Findings,
-        unused: &mut Findings,
+        diagnostics: &mut Diagnostics,
+        unused: &mut Diagnostics,
     ) {
         match self {
             Self::All => {}
             Self::Names { field, entries } => {
                 if entries.is_empty() {
-                    report(findings, field, "the list is empty");
+                    report(diagnostics, field, "the list is empty");
                 }
                 for entry in entries.iter().collect::<BTreeSet<_>>() {
                     if let Some(name) = refused.iter().find(|name| names(entry, name)) {
-                        refuse_module(field, entry, name, findings);
+                        refuse_module(field, entry, name, diagnostics);
                     } else if !allowed.iter().any(|name| names(entry, name)) {
                         refuse_entry(field, entry, nearest_linear(entry, allowed), unused);
                     }
@@ -280,7 +291,7 @@ impl<'a> Selector<'a> {
             }
             Self::Regex { field, text, pattern } => {
                 if let Some(name) = refused.iter().find(|name| pattern.matches(name)) {
-                    refuse_module(field, text, name, findings);
+                    refuse_module(field, text, name, diagnostics);
                 } else if !allowed.iter().any(|name| pattern.matches(name)) {
                     let example = Linear::Query.module_name(0);
                     let hint = format!("an expression must match a whole name, such as {example}");
@@ -291,14 +302,14 @@ impl<'a> Selector<'a> {
     }
 }
 
-fn refuse_module(field: &str, entry: &str, module: &str, findings: &mut Findings) {
+fn refuse_module(field: &str, entry: &str, module: &str, diagnostics: &mut Diagnostics) {
     let message = format!("{entry} matches a module that cannot be adapted: {module}");
-    findings.push(Finding::new(place(field), message).with_hint(LINEARS_ONLY));
+    diagnostics.push(Diagnostic::error(location(field), message).with_hint(LINEARS_ONLY));
 }
 
-fn refuse_entry(field: &str, entry: &str, hint: String, findings: &mut Findings) {
+fn refuse_entry(field: &str, entry: &str, hint: String, diagnostics: &mut Diagnostics) {
     let message = format!("matches no linear of the model: {entry}");
-    findings.push(Finding::new(place(field), message).with_hint(hint));
+    diagnostics.push(Diagnostic::error(location(field), message).with_hint(hint));
 }
 
 /// The name that was probably meant, or the names there are.
@@ -321,21 +332,21 @@ fn keys<'a, T: Copy>(
     field: &str,
     patterns: &'a [(String, T)],
     universe: &[&str],
-    findings: &mut Findings,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<Key<'a, T>> {
     let mut keys = Vec::new();
     for (text, value) in patterns {
         match Pattern::key(text, universe) {
             Ok(pattern) => keys.push(Key { text, pattern, value: *value }),
-            Err(message) => report(findings, field, message),
+            Err(message) => report(diagnostics, field, message),
         }
     }
     keys
 }
 
-fn check_keys<T>(field: &str, keys: &[Key<'_, T>], chosen: &[&Module], findings: &mut Findings) {
+fn check_keys<T>(field: &str, keys: &[Key<'_, T>], chosen: &[&Module], diagnostics: &mut Diagnostics) {
     for key in keys.iter().filter(|key| !chosen.iter().any(|module| key.pattern.matches(&module.name))) {
-        report(findings, field, format!("matches no adapted linear: {}", key.text));
+        report(diagnostics, field, format!("matches no adapted linear: {}", key.text));
     }
 }
 
@@ -343,12 +354,12 @@ fn first_match<T: Copy>(keys: &[Key<'_, T>], module: &str) -> Option<T> {
     keys.iter().find(|key| key.pattern.matches(module)).map(|key| key.value)
 }
 
-fn place(field: &str) -> Place {
-    Place::default().at(field)
+fn location(field: &str) -> Location {
+    Location::default().at(field)
 }
 
-fn report(findings: &mut Findings, field: &str, message: impl Into<String>) {
-    findings.push(Finding::new(place(field), message));
+fn report(diagnostics: &mut Diagnostics, field: &str, message: impl Into<String>) {
+    diagnostics.push(Diagnostic::error(location(field), message));
 }
 
 #[cfg(test)]
@@ -376,7 +387,7 @@ mod tests {
     /// `expect` has one entry an adapter: layer, linear, rank and scale.
     #[track_caller]
     fn check(spec: &LoraSpec, expect: &[&str]) {
-        let plan = spec.resolve(&tiny()).map_err(|findings| findings.to_string()).unwrap();
+        let plan = spec.resolve(&tiny()).map_err(|diagnostics| diagnostics.to_string()).unwrap();
         let got: Vec<String> =
             plan.iter().map(|(l, n, a)| format!("{l} {n} {} {}", a.rank, a.scale)).collect();
         assert_eq!(got, expect);
@@ -384,8 +395,8 @@ mod tests {
 
     #[track_caller]
     fn refuse(spec: &LoraSpec, expect: &[&str]) {
-        let findings = spec.resolve(&tiny()).unwrap_err();
-        assert_eq!(findings.to_string(), expect.join("\n"));
+        let diagnostics = spec.resolve(&tiny()).unwrap_err();
+        assert_eq!(diagnostics.to_string(), expect.join("\n"));
     }
 
     #[test]
@@ -579,8 +590,8 @@ mod tests {
     #[test]
     fn broken_expressions_are_named_by_field() {
         let spec = LoraSpec { rank_pattern: patterns(&[("q(", 4)]), ..of_regex("[") };
-        let findings = spec.resolve(&tiny()).unwrap_err();
-        let places: Vec<_> = findings.0.iter().map(|finding| finding.place.to_string()).collect();
+        let diagnostics = spec.resolve(&tiny()).unwrap_err();
+        let places: Vec<_> = diagnostics.0.iter().map(|diagnostic| diagnostic.location.to_string()).collect();
         assert_eq!(places, ["`target_modules`", "`rank_pattern`"]);
     }
 }

@@ -1,15 +1,15 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     hlo::Value,
-    templates::{TemplateError, holes},
+    templates::{TemplateError, template_args},
 };
 
 /// The rows of `table [vocab, embed]` for `ids s32[batch, seq]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn embed<'b>(scope: &Scope<'_>, table: Value<'b>, ids: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
-    let holes = holes! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };
-    loom.call(ids.builder(), "embed", holes, &[table, ids])
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let args = template_args! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };
+    templates.call(ids.builder(), "embed", args, &[table, ids])
 }

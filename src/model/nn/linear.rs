@@ -1,11 +1,9 @@
-use super::{Scope, per_token};
+use super::scope::{Scope, per_token};
 use crate::{
     hlo::Value,
-    model::{
-        Linear,
-        params::{Features, features, sizes},
-    },
-    templates::{TemplateError, holes},
+    mesh::WithLogicalSharding,
+    model::{Features, Linear, features, sizes},
+    templates::{TemplateError, template_args},
 };
 
 /// The adapter of one linear of one layer.
@@ -23,7 +21,7 @@ pub struct LoraValues<'b> {
 /// `in` and `out` may be several dimensions: heads and features of a head.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn linear<'b>(
     scope: &Scope<'_>,
     linear: Linear,
@@ -32,26 +30,27 @@ pub fn linear<'b>(
     bias: Option<Value<'b>>,
     adapter: Option<LoraValues<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
     let Features { input, output } = features(linear, config);
-    let tag = per_token(&output);
+    let logical = per_token(&output);
     let (input, output) = (sizes(&input), sizes(&output));
     let range = |start: usize, length: usize| (start..start + length).collect::<Vec<usize>>();
     let (x_in, weight_in) = (range(2, input.len()), range(output.len(), input.len()));
     let b = x.builder();
     let y = match adapter {
         None => {
-            let holes = holes! { t, batch, seq, in: input, out: output.clone(), x_in, weight_in };
-            loom.call(b, "dense", holes, &[x, weight])?
+            let args = template_args! { t, batch, seq, in: input, out: output.clone(), x_in, weight_in };
+            templates.call(b, "dense", args, &[x, weight])?
         }
         Some(adapter) => {
             let rank = adapter.a.dims().first().copied().unwrap_or_default();
             let a_in = range(1, input.len());
-            let holes = holes! { t, batch, seq, rank, in: input, out: output.clone(), x_in, weight_in, a_in };
-            loom.call(b, "lora_dense", holes, &[x, weight, adapter.a, adapter.b, adapter.scale])?
+            let args =
+                template_args! { t, batch, seq, rank, in: input, out: output.clone(), x_in, weight_in, a_in };
+            templates.call(b, "lora_dense", args, &[x, weight, adapter.a, adapter.b, adapter.scale])?
         }
     };
-    let y = y.named(linear.name()).tagged(tag);
+    let y = y.named(linear.name()).with_logical_sharding(logical);
     Ok(match bias {
         None => y,
         Some(bias) => y + bias.broadcast(&y.dims(), &range(2, output.len())),

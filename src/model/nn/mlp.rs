@@ -1,14 +1,19 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     hlo::Value,
-    templates::{TemplateError, holes},
+    templates::{TemplateError, template_args},
 };
 
 /// The gated product of `gate` and `up [batch, seq, mlp]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn mlp<'b>(scope: &Scope<'_>, gate: Value<'b>, up: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
-    loom.call(gate.builder(), "swiglu", holes! { t, batch, seq, mlp: config.intermediate_size }, &[gate, up])
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    templates.call(
+        gate.builder(),
+        "swiglu",
+        template_args! { t, batch, seq, mlp: config.intermediate_size },
+        &[gate, up],
+    )
 }

@@ -1,15 +1,16 @@
-use super::{Scope, residual};
+use super::scope::{Scope, residual};
 use crate::{
     hlo::Value,
-    templates::{TemplateError, holes},
+    mesh::WithLogicalSharding,
+    templates::{TemplateError, template_args},
 };
 
 /// RMSNorm of `x [batch, seq, embed]` with the learned `weight [embed]`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn norm<'b>(scope: &Scope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
-    let holes = holes! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };
-    Ok(loom.call(x.builder(), "rms_norm", holes, &[x, weight])?.tagged(residual()))
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let args = template_args! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };
+    Ok(templates.call(x.builder(), "rms_norm", args, &[x, weight])?.with_logical_sharding(residual()))
 }

@@ -1,8 +1,8 @@
-use super::Scope;
+use super::scope::Scope;
 use crate::{
     base::Literal,
-    hlo::{Builder, Value},
-    templates::{TemplateError, holes},
+    hlo::{Builder, Value, value_tree},
+    templates::{TemplateError, template_args},
 };
 
 /// The phases of every position, `f32[seq, 2, head_dim / 2]` each.
@@ -14,31 +14,33 @@ pub struct RopeTable<'b> {
     pub sin: Value<'b>,
 }
 
+value_tree! { RopeTable { cos, sin } }
+
 /// The phases of positions `0 .. seq`.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable<'b>, TemplateError> {
-    let &Scope { loom, config, seq, .. } = scope;
+    let &Scope { templates, config, seq, .. } = scope;
     let frequencies: Vec<f32> =
         config.rope.inverse_frequencies(config.head_dim).into_iter().map(|f| f as f32).collect();
     let half = frequencies.len();
     let frequency = b.constant(Literal::f32s([half], &frequencies)).named("frequency");
-    let table = loom.call(b, "rope_table", holes! { seq, half }, &[frequency])?;
+    let table = templates.call(b, "rope_table", template_args! { seq, half }, &[frequency])?;
     Ok(RopeTable { cos: table.get(0), sin: table.get(1) })
 }
 
 /// `x [batch, seq, heads, head_dim]` turned by its positions.
 ///
 /// # Errors
-/// If the template is not right.
+/// If the template is invalid.
 pub fn rope<'b>(
     scope: &Scope<'_>,
     x: Value<'b>,
     table: RopeTable<'b>,
     heads: usize,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
-    let holes = holes! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
-    loom.call(x.builder(), "rope", holes, &[x, table.cos, table.sin])
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let args = template_args! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
+    templates.call(x.builder(), "rope", args, &[x, table.cos, table.sin])
 }

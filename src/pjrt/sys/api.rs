@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use super::args::*;
 
 /// The oldest minor version of the API that hloom takes; the tests run a plugin of just this one.
-pub const LEAST_MINOR: i32 = 81;
+pub const MIN_MINOR: i32 = 81;
 
 /// An argument structure, with the place of its call in the table.
 ///

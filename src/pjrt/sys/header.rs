@@ -6,7 +6,7 @@ use super::{
     api::{Api, SLOTS},
     args::STRUCTS,
 };
-use crate::pjrt::testing;
+use crate::testing;
 
 /// Fields that versions after 0.81 appended; the announced size grew with them.
 const APPENDED: &[(&str, usize)] = &[("PJRT_Executable_GetCompiledMemoryStats_Args", 4)];

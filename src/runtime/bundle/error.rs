@@ -1,7 +1,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::hlo::proto::ProtoError;
+use crate::{
+    base::{Setting, command},
+    hlo::proto::ProtoError,
+};
 
 /// What can be wrong with a bundle.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +19,7 @@ pub enum BundleError {
         /// What the system said.
         source: io::Error,
     },
-    /// The folder is none that `hloom compile` wrote.
+    /// The folder is not a bundle.
     #[error("not a bundle: {}: {reason}", path.display())]
     NotABundle {
         /// The folder.
@@ -75,14 +78,19 @@ impl BundleError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } => None,
-            Self::NotABundle { .. } => Some("`hloom compile --out DIR` makes one".into()),
-            Self::Occupied(_) => Some("give another folder with --out; only a bundle is replaced".into()),
+            Self::NotABundle { .. } => {
+                Some(format!("{} writes one", command("compile", &[(Setting::Out, "DIR")])))
+            }
+            Self::Occupied(_) => {
+                Some(format!("set another folder with {}; only a bundle is replaced", Setting::Out))
+            }
             Self::Edited { .. } | Self::AnotherModule { .. } | Self::Module { .. } => {
-                Some("copy the bundle again, or make another one with `hloom compile`".into())
+                Some(format!("copy the bundle again, or write another with {}", command("compile", &[])))
             }
-            Self::Differs { .. } => {
-                Some("leave the setting out, or make another bundle with `hloom compile`".into())
-            }
+            Self::Differs { .. } => Some(format!(
+                "leave the setting out, or write another bundle with {}",
+                command("compile", &[])
+            )),
         }
     }
 }

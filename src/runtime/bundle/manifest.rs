@@ -5,9 +5,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    base::{Memory, hex},
+    base::{MemorySpace, hex},
     pjrt::{CompileOptions, MemoryStats},
-    step::{Method, Packing, Slot, StepProgram},
+    step::{Packing, Slot, StepOptions, StepProgram},
     weights::AdapterConfig,
 };
 
@@ -21,18 +21,18 @@ pub struct Manifest {
     /// SHA-256 of every file but this one, by name.
     pub files: BTreeMap<String, String>,
     /// What the module was built from.
-    pub made: Made,
+    pub made: ModuleInputs,
     /// The module's arguments, in call order.
     pub inputs: Vec<SlotRecord>,
     /// Its results, in order; one with the role of an argument takes its place.
     pub outputs: Vec<SlotRecord>,
     /// What plugins made of it.
-    pub targets: Vec<Build>,
+    pub targets: Vec<TargetBuild>,
 }
 
 /// All that decides a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct ModuleInputs {
     /// What the model was called; only a note.
     pub model: String,
     /// The model's configuration.
@@ -46,11 +46,12 @@ pub struct Made {
     /// The element type of base weights and activations, as HLO spells it.
     pub dtype: String,
     /// How the step is computed.
-    pub method: Method,
+    #[serde(rename = "method")]
+    pub options: StepOptions,
     /// What is adapted, as PEFT says it.
     pub lora: AdapterConfig,
     /// The optimizer.
-    pub optimizer: Optimizer,
+    pub optimizer: OptimizerSettings,
     /// The mesh and its axes, if there is one; `mesh.toml` has the whole config.
     pub mesh: Option<String>,
     /// The SHA-256 of each template that replaced an embedded one, by name.
@@ -59,7 +60,7 @@ pub struct Made {
 
 /// AdamW and clipping.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Optimizer {
+pub struct OptimizerSettings {
     /// Decay of the mean of gradients.
     pub beta1: f64,
     /// Decay of the mean of squared gradients.
@@ -84,12 +85,12 @@ pub struct SlotRecord {
     /// How it lies on the devices, as HLO spells it.
     pub sharding: String,
     /// In which memory of the devices.
-    pub memory: Memory,
+    pub memory: MemorySpace,
 }
 
 /// What a plugin made of the module for one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Build {
+pub struct TargetBuild {
     /// The target.
     pub target: String,
     /// The file of the executable; none where the program does not fit and the plugin made nothing.

@@ -1,88 +1,86 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    base::Memory,
+    base::MemorySpace,
     hlo::proto::ComputedValue,
-    pjrt::{
-        MemoryStats,
-        targets::{Platform, Target},
-    },
+    pjrt::MemoryStats,
     step::{Role, Slot},
+    targets::{Platform, Target},
 };
 
-/// How many of the largest values a report lists.
+/// Number of the largest values, and of causes, in a report.
 const LARGEST: usize = 12;
 
-/// What each device must hold to run a step, against what it has. Bytes.
+/// Memory that a step needs on each device, in bytes, and the memory that the device has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryReport {
     /// The target.
     pub target: String,
-    /// Its devices.
+    /// Number of devices.
     pub devices: usize,
-    /// Whether the step fits; where the memory of a device is not known, nothing says that it does not.
+    /// Whether the step fits; `true` where the device's memory is unknown.
     pub fits: bool,
-    /// What a device must hold at most at one time; none where the compiler gave up.
+    /// Memory allocated on a device; `None` where the compiler gave up for lack of memory.
     pub device_bytes: Option<u64>,
-    /// What it has.
+    /// Memory of a device.
     pub limit_bytes: Option<u64>,
-    /// What lies in the host's memory for a device, and is in none of the counts below; on the CPU, what was to.
+    /// Host memory used for a device, in none of the counts below. On the CPU: what the step placed in host memory.
     pub host_bytes: u64,
     /// Frozen parameters.
     pub weights: u64,
-    /// Trained factors.
+    /// LoRA factors.
     pub adapters: u64,
-    /// What the optimizer keeps.
+    /// Optimizer state.
     pub optimizer: u64,
     /// Tokens, labels and the learning rate.
     pub batch: u64,
-    /// What the compiler's layouts add to all of these.
+    /// What the compiler's layouts add to the arguments above.
     pub padding: u64,
-    /// Results that take no argument's place.
+    /// Results that alias no argument.
     pub results: u64,
     /// Intermediate values.
     pub temporaries: u64,
     /// Machine code.
     pub generated_code: u64,
-    /// Why the compiler gave up, in its own words.
+    /// The compiler's message where it gave up.
     pub message: Option<String>,
-    /// What the largest values of the compiled program are for, the largest sum first. Values share memory where the
-    /// compiler sees that they are never needed together, so these sums are more than the temporaries.
-    pub causes: Vec<Cause>,
+    /// Probable causes of the largest values, sorted by their largest value. Values with disjoint lifetimes share memory,
+    /// so the totals exceed the temporaries.
+    pub causes: Vec<ProbableCause>,
     /// The largest values.
     pub largest: Vec<LargeValue>,
 }
 
-/// Values of a compiled program that are there for the same reason.
+/// Values of a compiled program with the same probable purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
-    /// What for.
+pub struct ProbableCause {
+    /// The purpose, guessed from names of instructions and computations.
     pub cause: String,
-    /// Of the largest of them.
+    /// Size of the largest value.
     pub largest_bytes: u64,
-    /// Of all of them.
+    /// Total size.
     pub total_bytes: u64,
-    /// How many.
+    /// Number of values.
     pub values: usize,
 }
 
 /// A value of a compiled program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LargeValue {
-    /// The instruction.
+    /// The instruction's name.
     pub name: String,
-    /// What it does.
+    /// The instruction's opcode.
     pub opcode: String,
-    /// The computation that it stands in.
+    /// The computation that contains it.
     pub computation: String,
-    /// What it is for.
+    /// Its purpose, guessed from names of instructions and computations.
     pub cause: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl MemoryReport {
-    /// A report of what the slots of a program take, with nothing from a compiler.
+    /// A report on the arguments of a program alone, before it is compiled.
     pub fn of_slots(target: &Target, limit_bytes: Option<u64>, inputs: &[Slot]) -> Self {
         let mut report = Self {
             target: target.to_string(),
@@ -105,7 +103,7 @@ impl MemoryReport {
         };
         for slot in inputs {
             let sum = match slot.role {
-                _ if slot.memory == Memory::Host => &mut report.host_bytes,
+                _ if slot.memory == MemorySpace::Host => &mut report.host_bytes,
                 Role::Base(_) => &mut report.weights,
                 Role::Adapter(_) => &mut report.adapters,
                 Role::Moment1(_) | Role::Moment2(_) | Role::Updates => &mut report.optimizer,
@@ -115,7 +113,7 @@ impl MemoryReport {
                 | Role::SegmentIds
                 | Role::Position
                 | Role::LearningRate
-                | Role::Counted
+                | Role::NumLabelTokens
                 | Role::Loss
                 | Role::GradNorm
                 | Role::Logits
@@ -127,14 +125,14 @@ impl MemoryReport {
         report
     }
 
-    /// The same with what the compiler counted, and the values that its program computes, largest first.
+    /// Adds the compiler's counts, and the values that the compiled program computes, sorted by size.
     pub fn compiled(self, platform: Platform, stats: &MemoryStats, values: &[ComputedValue]) -> Self {
         let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
         let device_bytes = device_bytes(platform, stats);
-        // On the CPU there is no other memory than the host's, and its compiler counts all in the first of these.
+        // The CPU's compiler counts arguments in host memory among the others.
         let at_rest = self.at_rest() + self.host_bytes;
         let arguments = bytes(stats.arguments) + bytes(stats.host_arguments);
-        let (largest, causes) = bill(values);
+        let (largest, causes) = group_by_cause(values);
         Self {
             fits: self.limit_bytes.is_none_or(|limit| device_bytes <= limit),
             device_bytes: Some(device_bytes),
@@ -151,42 +149,41 @@ impl MemoryReport {
         }
     }
 
-    /// The same for a program that the compiler gave up on for lack of memory.
+    /// Marks the program as too large, with the compiler's message.
     pub fn too_large(self, message: String) -> Self {
         Self { fits: false, message: Some(message), ..self }
     }
 
-    /// What it holds between two steps.
+    /// Memory in use between two steps.
     pub fn at_rest(&self) -> u64 {
         self.weights + self.adapters + self.optimizer + self.batch + self.padding
     }
 }
 
-/// What a device must have: all that is allocated in its memory. Every platform takes the temporaries of a program as one
-/// block for as long as it runs, so their peak, which leaves out what lies unused for a while, is not enough; and where
-/// arguments lie in the host's memory the peak counts them too.
+/// Memory that a program allocates on a device. The peak that compilers report is not it: every platform allocates the
+/// temporaries as one block while a program runs, and the peak counts arguments in host memory too.
 fn device_bytes(platform: Platform, stats: &MemoryStats) -> u64 {
     let parts = stats.arguments + stats.outputs - stats.aliased + stats.temporaries;
     let allocated = stats.total_allocation.filter(|&total| total > 0).unwrap_or(parts);
     let code = match platform {
-        // The instructions lie beside the data, and are in no other count.
+        // Machine code occupies the same memory and is in no other count.
         Platform::Tpu => stats.generated_code,
         Platform::Cpu | Platform::Cuda | Platform::Rocm => 0,
     };
     u64::try_from(allocated + code).unwrap_or(0)
 }
 
-/// The largest values, and all by cause.
-fn bill(values: &[ComputedValue]) -> (Vec<LargeValue>, Vec<Cause>) {
-    let mut causes: Vec<Cause> = Vec::new();
+/// The largest values, and all values grouped by probable cause.
+fn group_by_cause(values: &[ComputedValue]) -> (Vec<LargeValue>, Vec<ProbableCause>) {
+    let mut causes: Vec<ProbableCause> = Vec::new();
     for value in values {
-        let name = cause(value);
+        let name = probable_cause(value);
         match causes.iter_mut().find(|known| known.cause == name) {
             Some(known) => {
                 known.total_bytes = known.total_bytes.saturating_add(value.bytes);
                 known.values += 1;
             }
-            None => causes.push(Cause {
+            None => causes.push(ProbableCause {
                 cause: name,
                 largest_bytes: value.bytes,
                 total_bytes: value.bytes,
@@ -200,41 +197,46 @@ fn bill(values: &[ComputedValue]) -> (Vec<LargeValue>, Vec<Cause>) {
         name: value.name.clone(),
         opcode: value.opcode.clone(),
         computation: value.computation.clone(),
-        cause: cause(value),
+        cause: probable_cause(value),
         bytes: value.bytes,
     };
     (values.iter().take(LARGEST).map(large).collect(), causes)
 }
 
-/// What a value is for, as far as the names of its instruction and of the computation around it tell: compilers give fusions
-/// the names of what they do, and loops keep the names that the step gave them.
-fn cause(value: &ComputedValue) -> String {
-    const SIGNS: &[(&str, &str)] = &[
-        ("all-gather", "parameters or activations gathered from all devices"),
-        ("all-to-all", "exchange between devices"),
-        ("reduce-scatter", "sum over devices"),
-        ("all-reduce", "sum over devices"),
-        ("collective-permute", "exchange between devices"),
-        ("transpose", "copy in another layout"),
-        ("copy", "copy in another layout"),
+/// Probable purpose of a value. An opcode is a fact; what a fusion or a library call does is guessed from its name, since
+/// compilers name fusions after the operations in them. The place is guessed from the computation's name: loops keep the
+/// names that the step gave them.
+fn probable_cause(value: &ComputedValue) -> String {
+    const PURPOSES: &[(&str, &str)] = &[
+        ("all-gather", "a gather of parameters or activations from all devices"),
+        ("all-to-all", "an exchange between devices"),
+        ("reduce-scatter", "a sum over devices"),
+        ("all-reduce", "a sum over devices"),
+        ("collective-permute", "an exchange between devices"),
+        ("transpose", "a layout copy"),
+        ("copy", "a layout copy"),
         ("dynamic-update-slice", "values saved for the backward pass"),
-        ("dynamic-slice", "part of a stack, or a product with it"),
-        ("broadcast", "zeros to be filled"),
-        ("select", "padding or update of the adapters"),
-        ("gemm", "matrix product, with the library's workspace"),
-        ("dot", "matrix product"),
-        ("convolution", "matrix product"),
-        ("custom-call", "call of a library, such as a matrix product with its workspace"),
+        ("dynamic-slice", "a slice of stacked layers, or a product with it"),
+        ("broadcast", "a zero-filled buffer"),
+        ("select", "padding, or an update of adapters"),
+        ("gemm", "a matrix product with the library's workspace"),
+        ("dot", "a matrix product"),
+        ("convolution", "a matrix product"),
+        ("custom-call", "a library call, such as a matrix product with its workspace"),
     ];
+    let purpose =
+        |text: &str| PURPOSES.iter().find(|(sign, _)| text.contains(sign)).map(|(_, purpose)| *purpose);
     let name = value.name.replace('_', "-");
-    let sign = |text: &str| SIGNS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, cause)| *cause);
-    let what = sign(&name).or_else(|| sign(&value.opcode)).unwrap_or(&value.opcode);
+    let what = match purpose(&name).or_else(|| purpose(&value.opcode)) {
+        Some(purpose) => format!("probably {purpose}"),
+        None => value.opcode.clone(),
+    };
     let place = match &value.computation {
         name if name.contains("attention") => "in attention",
         name if name.contains("loss") => "in the loss",
         name if name.contains("backward") => "in the backward loop",
         name if name.contains("forward") => "in the forward loop",
-        _ => "outside of the loops",
+        _ => "outside the loops",
     };
     format!("{what}, {place}")
 }
@@ -242,11 +244,7 @@ fn cause(value: &ComputedValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        base::{DType, Dim},
-        hlo::Sharding,
-        model::Param,
-    };
+    use crate::{base::DType, hlo::Sharding, mesh::Dim, model::Param};
 
     fn value(name: &str, opcode: &str, computation: &str, bytes: u64) -> ComputedValue {
         let [name, opcode, computation] = [name, opcode, computation].map(str::to_owned);
@@ -271,25 +269,25 @@ mod tests {
     }
 
     #[test]
-    fn a_device_needs_all_that_is_allocated() {
+    fn a_device_needs_the_total_allocation() {
         assert_eq!(device_bytes(Platform::Rocm, &stats()), 161);
         assert_eq!(device_bytes(Platform::Tpu, &stats()), 166);
         assert_eq!(device_bytes(Platform::Cpu, &MemoryStats { total_allocation: None, ..stats() }), 160);
     }
 
     #[test]
-    fn a_report_adds_up_the_shards() {
+    fn a_report_sums_the_shards() {
         let target = "cpu:4".parse().unwrap();
         let slot = Slot {
             role: Role::Base(Param::Embed),
             dims: vec![(Dim::Vocab, 8), (Dim::Embed, 2)],
             dtype: DType::BF16,
             sharding: Sharding::on_mesh(&[4], &[vec![0], vec![]]),
-            memory: Memory::Device,
+            memory: MemorySpace::Device,
         };
         let updates = Slot { role: Role::Updates, dims: vec![], dtype: DType::S32, ..slot.clone() };
         let updates = Slot { sharding: Sharding::Replicated, ..updates };
-        let on_host = Slot { memory: Memory::Host, ..slot.clone() };
+        let on_host = Slot { memory: MemorySpace::Host, ..slot.clone() };
         let report = MemoryReport::of_slots(&target, Some(160), &[slot, updates, on_host]);
         assert_eq!((report.weights, report.optimizer, report.host_bytes, report.fits), (8, 4, 8, true));
         let report = report.compiled(Platform::Rocm, &stats(), &[]);
@@ -297,19 +295,19 @@ mod tests {
     }
 
     #[test]
-    fn values_are_billed_by_what_they_are_for() {
+    fn values_are_grouped_by_probable_cause() {
         let values = [
             value("wrapped_transpose.4", "fusion", "step_spmd", 9),
             value("all-gather-done.5", "async-done", "wide.backward.body_spmd", 5),
             value("all-gather.34.remat", "all-gather", "backward.body_spmd", 4),
             value("fusion.7", "fusion", "forward.body_spmd", 1),
         ];
-        let (_, causes) = bill(&values);
+        let (_, causes) = group_by_cause(&values);
         let texts =
             causes.iter().map(|c| format!("{} {} {} {}", c.largest_bytes, c.total_bytes, c.values, c.cause));
         let expect = [
-            "9 9 1 copy in another layout, outside of the loops",
-            "5 9 2 parameters or activations gathered from all devices, in the backward loop",
+            "9 9 1 probably a layout copy, outside the loops",
+            "5 9 2 probably a gather of parameters or activations from all devices, in the backward loop",
             "1 1 1 fusion, in the forward loop",
         ];
         assert_eq!(texts.collect::<Vec<_>>(), expect);

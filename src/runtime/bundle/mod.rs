@@ -11,26 +11,17 @@
 //! and compiling it, as with [`Contents::Module`], ignores the executables.
 
 mod error;
+mod files;
 mod manifest;
 mod memory;
 mod open;
 mod write;
 
 pub use error::BundleError;
-pub use manifest::{Build, Made, Manifest, Optimizer, PluginRecord, SlotRecord, sha256};
-pub use memory::{Cause, LargeValue, MemoryReport};
+pub use files::{MANIFEST, MANIFEST_SHA256, MEMORY, MESH, MODULE, MODULE_TEXT};
+pub use manifest::{
+    Manifest, ModuleInputs, OptimizerSettings, PluginRecord, SlotRecord, TargetBuild, sha256,
+};
+pub use memory::{LargeValue, MemoryReport, ProbableCause};
 pub use open::{Bundle, Contents};
 pub use write::{BundleWriter, claim};
-
-/// The manifest's file.
-pub const MANIFEST: &str = "manifest.json";
-/// The digest of the manifest's file.
-pub const MANIFEST_SHA256: &str = "manifest.sha256";
-/// The module as a proto.
-pub const MODULE: &str = "module.hlo.pb";
-/// The module as text.
-pub const MODULE_TEXT: &str = "module.hlo.txt";
-/// The mesh config, in one file.
-pub const MESH: &str = "mesh.toml";
-/// What each device must hold, a report for each target.
-pub const MEMORY: &str = "memory.json";

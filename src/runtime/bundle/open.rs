@@ -7,10 +7,11 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Build, BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Made, Manifest, SlotRecord, sha256,
+    BundleError, MANIFEST, MANIFEST_SHA256, MESH, MODULE, Manifest, ModuleInputs, SlotRecord, TargetBuild,
+    sha256,
 };
 use crate::{
-    base::{FileKind, Shape},
+    base::{FileKind, Setting, Shape},
     hlo::{Verified, proto, verify},
     model::Config,
     step::{Role, Slot, StepProgram, StepSpec, roles, slots},
@@ -86,7 +87,7 @@ impl Bundle {
         for name in names {
             let (made, found) = (field(made, name), field(&found, name));
             if made != found {
-                let setting = format!("--model: `{name}` of {}", self.manifest.made.model);
+                let setting = format!("{}: `{name}` of {}", Setting::Model, self.manifest.made.model);
                 return Err(BundleError::Differs {
                     setting,
                     made: made.to_string(),
@@ -128,7 +129,7 @@ impl Bundle {
     }
 
     /// What was made for a target.
-    pub fn build(&self, target: &str) -> Option<&Build> {
+    pub fn build(&self, target: &str) -> Option<&TargetBuild> {
         self.manifest.targets.iter().find(|build| build.target == target)
     }
 
@@ -147,12 +148,12 @@ impl Bundle {
         let path = self.folder.join(MODULE);
         let module =
             proto::decode(&self.read(MODULE)?).map_err(|source| BundleError::Module { path, source })?;
-        verify(module).map_err(|findings| self.odd(format!("{MODULE}: {findings}")))
+        verify(module).map_err(|diagnostics| self.odd(format!("{MODULE}: {diagnostics}")))
     }
 
     /// Refuses a manifest that has other sizes of a batch than the module.
     fn check_batch(&self, module: &Verified) -> Result<(), BundleError> {
-        let Made { batch, seq, .. } = self.manifest.made;
+        let ModuleInputs { batch, seq, .. } = self.manifest.made;
         let role = Role::InputIds.to_string();
         let number = self.manifest.inputs.iter().position(|record| record.role == role);
         let shapes = module.module().entry().parameter_shapes();

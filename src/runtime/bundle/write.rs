@@ -1,14 +1,13 @@
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use tempfile::TempDir;
 
 use super::{BundleError, MANIFEST, MANIFEST_SHA256, Manifest, open::read_manifest, sha256};
-use crate::base::output::{parent, resolve_links, sync_folder, temporary};
+use crate::base::output::{parent, resolve_links, sync_folder, temporary, write_file};
 
 /// Sees that a bundle can be written as `folder`: that nothing is there, or an older bundle, or nothing in it.
 ///
@@ -100,12 +99,7 @@ impl BundleWriter {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
-        let write = || {
-            let mut file = File::create(self.work.path().join(name))?;
-            file.write_all(bytes)?;
-            file.sync_all()
-        };
-        write().map_err(|source| self.error(name, source))
+        write_file(&self.work.path().join(name), bytes).map_err(|source| self.error(name, source))
     }
 
     fn error(&self, name: &str, source: io::Error) -> BundleError {

@@ -1,4 +1,4 @@
-use super::metadata::Entry;
+use super::metadata::MetadataValue;
 
 /// Values of all metadata together; the largest vocabularies take a fiftieth.
 const MAX_VALUES: usize = 1 << 24;
@@ -13,13 +13,13 @@ pub(super) enum Fault {
 }
 
 /// Reads a header front to back; every length is held against the bytes left before it is used.
-pub(super) struct Cursor<'a> {
+pub(super) struct GgufCursor<'a> {
     bytes: &'a [u8],
     position: usize,
     values_left: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> GgufCursor<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0, values_left: MAX_VALUES }
     }
@@ -55,30 +55,30 @@ impl<'a> Cursor<'a> {
     }
 
     /// A metadata value: its type number, then its content.
-    pub fn value(&mut self) -> Result<Entry, Fault> {
+    pub fn value(&mut self) -> Result<MetadataValue, Fault> {
         let kind = self.u32()?;
         self.value_of(kind)
     }
 
-    fn value_of(&mut self, kind: u32) -> Result<Entry, Fault> {
+    fn value_of(&mut self, kind: u32) -> Result<MetadataValue, Fault> {
         let Some(left) = self.values_left.checked_sub(1) else {
             return Err(Fault::Bad(format!("expected at most {MAX_VALUES} metadata values, found more")));
         };
         self.values_left = left;
         Ok(match kind {
-            0 => Entry::Integer(self.array::<1>()?[0].into()),
-            1 => Entry::Integer(i8::from_le_bytes(self.array()?).into()),
-            2 => Entry::Integer(u16::from_le_bytes(self.array()?).into()),
-            3 => Entry::Integer(i16::from_le_bytes(self.array()?).into()),
-            4 => Entry::Integer(self.u32()?.into()),
-            5 => Entry::Integer(i32::from_le_bytes(self.array()?).into()),
-            6 => Entry::Float(widen(f32::from_le_bytes(self.array()?))),
+            0 => MetadataValue::Integer(self.array::<1>()?[0].into()),
+            1 => MetadataValue::Integer(i8::from_le_bytes(self.array()?).into()),
+            2 => MetadataValue::Integer(u16::from_le_bytes(self.array()?).into()),
+            3 => MetadataValue::Integer(i16::from_le_bytes(self.array()?).into()),
+            4 => MetadataValue::Integer(self.u32()?.into()),
+            5 => MetadataValue::Integer(i32::from_le_bytes(self.array()?).into()),
+            6 => MetadataValue::Float(widen(f32::from_le_bytes(self.array()?))),
             7 => self.bool()?,
-            8 => Entry::Text(self.string()?),
+            8 => MetadataValue::Text(self.string()?),
             9 => self.list()?,
-            10 => Entry::Integer(self.u64()?.into()),
-            11 => Entry::Integer(i64::from_le_bytes(self.array()?).into()),
-            12 => Entry::Float(f64::from_le_bytes(self.array()?)),
+            10 => MetadataValue::Integer(self.u64()?.into()),
+            11 => MetadataValue::Integer(i64::from_le_bytes(self.array()?).into()),
+            12 => MetadataValue::Float(f64::from_le_bytes(self.array()?)),
             _ => {
                 return Err(Fault::Bad(format!(
                     "unknown metadata type at byte {}: {kind}",
@@ -88,17 +88,17 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn bool(&mut self) -> Result<Entry, Fault> {
+    fn bool(&mut self) -> Result<MetadataValue, Fault> {
         match self.array::<1>()?[0] {
-            0 => Ok(Entry::Bool(false)),
-            1 => Ok(Entry::Bool(true)),
+            0 => Ok(MetadataValue::Bool(false)),
+            1 => Ok(MetadataValue::Bool(true)),
             other => {
                 Err(Fault::Bad(format!("expected a boolean at byte {}, found {other}", self.position - 1)))
             }
         }
     }
 
-    fn list(&mut self) -> Result<Entry, Fault> {
+    fn list(&mut self) -> Result<MetadataValue, Fault> {
         let kind = self.u32()?;
         let smallest = match kind {
             2 | 3 => 2,
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
             _ => 1,
         };
         let count = self.count(smallest)?;
-        (0..count).map(|_| self.value_of(kind)).collect::<Result<_, _>>().map(Entry::List)
+        (0..count).map(|_| self.value_of(kind)).collect::<Result<_, _>>().map(MetadataValue::List)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {

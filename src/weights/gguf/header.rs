@@ -6,7 +6,7 @@ use super::{
         mapping::Mapping,
         tensor::{MappedTensor, RowOrder},
     },
-    cursor::{Cursor, Fault},
+    cursor::{Fault, GgufCursor},
     ggml_type,
     metadata::Metadata,
 };
@@ -22,14 +22,14 @@ const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 
 /// A file's metadata, and its tensors as the header lists them.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct GgufHeader {
     pub metadata: Metadata,
-    entries: Vec<Entry>,
+    entries: Vec<TensorEntry>,
     /// Bytes of the header.
     len: usize,
 }
 
-impl Header {
+impl GgufHeader {
     /// Reads the header of a mapped file: metadata keys are unique and every value has its type.
     pub fn read(file: &Mapping) -> Result<Self, WeightsError> {
         Self::parse(file.path(), file.bytes())
@@ -45,7 +45,7 @@ impl Header {
 
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, WeightsError> {
         let located = |fault| located(fault, path, bytes.len());
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = GgufCursor::new(bytes);
         check_version(path, &mut cursor).map_err(located)??;
         let (n_tensors, metadata) = read_metadata(path, &mut cursor).map_err(located)?;
         let mut entries = Vec::new();
@@ -68,7 +68,7 @@ impl Header {
         let start = len.next_multiple_of(alignment);
         let mut tensors = BTreeMap::new();
         let mut position = start;
-        for Entry { name, info, offset } in entries {
+        for TensorEntry { name, info, offset } in entries {
             let wrong = |problem| WeightsError::Tensor { path: path.clone(), name: name.clone(), problem };
             if offset != (position - start) as u64 {
                 return Err(wrong(format!("expected data at offset {}, found {offset}", position - start)));
@@ -102,9 +102,9 @@ fn located(fault: Fault, path: &Path, file_len: usize) -> WeightsError {
 }
 
 /// Names the types that cannot be read, each with the number of its tensors and the first of them.
-fn check_types(path: &Path, entries: &[Entry]) -> Result<(), WeightsError> {
+fn check_types(path: &Path, entries: &[TensorEntry]) -> Result<(), WeightsError> {
     let mut unreadable: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Entry { name, info, .. } in entries {
+    for TensorEntry { name, info, .. } in entries {
         if let StoredType::Other(kind) = &info.stored {
             unreadable.entry(kind).or_default().push(name);
         }
@@ -126,7 +126,7 @@ fn check_types(path: &Path, entries: &[Entry]) -> Result<(), WeightsError> {
 }
 
 /// Reads the magic and the version. Version 2 has the layout of version 3, which allowed big-endian files.
-fn check_version(path: &Path, cursor: &mut Cursor) -> Result<Result<(), WeightsError>, Fault> {
+fn check_version(path: &Path, cursor: &mut GgufCursor) -> Result<Result<(), WeightsError>, Fault> {
     let magic = cursor.u32()?.to_le_bytes();
     if magic != MAGIC {
         return Err(Fault::Bad(format!(
@@ -150,7 +150,7 @@ fn check_version(path: &Path, cursor: &mut Cursor) -> Result<Result<(), WeightsE
     }
 }
 
-fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), Fault> {
+fn read_metadata(path: &Path, cursor: &mut GgufCursor) -> Result<(usize, Metadata), Fault> {
     let n_tensors = cursor.count(SMALLEST_TENSOR)?;
     let n_pairs = cursor.count(SMALLEST_PAIR)?;
     let mut values = BTreeMap::new();
@@ -165,14 +165,14 @@ fn read_metadata(path: &Path, cursor: &mut Cursor) -> Result<(usize, Metadata), 
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TensorEntry {
     name: String,
     info: TensorInfo,
     /// From the start of the tensor data.
     offset: u64,
 }
 
-fn read_entry(cursor: &mut Cursor) -> Result<Entry, Fault> {
+fn read_entry(cursor: &mut GgufCursor) -> Result<TensorEntry, Fault> {
     let name = cursor.string()?;
     let rank = cursor.u32()?;
     if rank > MAX_DIMS {
@@ -196,7 +196,7 @@ fn read_entry(cursor: &mut Cursor) -> Result<Entry, Fault> {
         )));
     }
     let offset = cursor.u64()?;
-    Ok(Entry { name, info: TensorInfo { dims, stored }, offset })
+    Ok(TensorEntry { name, info: TensorInfo { dims, stored }, offset })
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn layout(bytes: &[u8]) -> Result<BTreeMap<String, (TensorInfo, Range<usize>)>, WeightsError> {
-        Header::parse(Path::new("m.gguf"), bytes)?.layout(bytes.len())
+        GgufHeader::parse(Path::new("m.gguf"), bytes)?.layout(bytes.len())
     }
 
     fn check(bytes: &[u8], expect: &str) {
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_header_gives_sizes_outermost_first() {
         let bytes = fixture().bytes();
-        let header = Header::parse(Path::new("m.gguf"), &bytes).unwrap();
+        let header = GgufHeader::parse(Path::new("m.gguf"), &bytes).unwrap();
         assert_eq!(header.metadata.float("llama.rope.freq_base").unwrap(), Some(10000.0));
         assert_eq!(header.metadata.texts("tokenizer.ggml.tokens").unwrap(), Some(vec!["a", "b"]));
         let (info, _) = &header.layout(bytes.len()).unwrap()["b.weight"];

@@ -11,26 +11,13 @@ use super::{
         tensor::{MappedTensor, RowOrder},
     },
     end_tokens,
-    metadata::{Entry, Metadata},
+    metadata::{Metadata, MetadataValue},
     rope,
 };
 
+use crate::model::{Linear, Param};
+
 type Tensors = BTreeMap<String, MappedTensor>;
-
-const OUTSIDE_LAYERS: &[(&str, &str)] =
-    &[("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
-
-const IN_LAYERS: &[(&str, &str)] = &[
-    ("attn_norm", "input_layernorm"),
-    ("attn_q", "self_attn.q_proj"),
-    ("attn_k", "self_attn.k_proj"),
-    ("attn_v", "self_attn.v_proj"),
-    ("attn_output", "self_attn.o_proj"),
-    ("ffn_norm", "post_attention_layernorm"),
-    ("ffn_gate", "mlp.gate_proj"),
-    ("ffn_up", "mlp.up_proj"),
-    ("ffn_down", "mlp.down_proj"),
-];
 
 /// Keys of other models that share the architecture's name; any value but zero changes the mathematics.
 const UNSUPPORTED: &[&str] = &[
@@ -51,7 +38,10 @@ pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError
         return Err(metadata.wrong(key, format!("expected llama, found {architecture}")));
     }
     let set = |key: &&&str| {
-        !matches!(metadata.values.get(**key), None | Some(Entry::Integer(0) | Entry::Float(0.0)))
+        !matches!(
+            metadata.values.get(**key),
+            None | Some(MetadataValue::Integer(0) | MetadataValue::Float(0.0))
+        )
     };
     match UNSUPPORTED.iter().find(set) {
         Some(key) => Err(metadata.wrong(key, "not a plain Llama: this setting is not supported")),
@@ -81,23 +71,20 @@ fn hf_name(name: &str) -> Option<String> {
     if !matches!(suffix, "weight" | "bias") {
         return None;
     }
-    let find = |table: &[(&str, &'static str)], stem| {
-        table.iter().find(|(gguf, _)| *gguf == stem).map(|(_, hf)| *hf)
-    };
-    if let Some(rest) = stem.strip_prefix("blk.") {
-        let (layer, part) = rest.split_once('.')?;
-        let layer: u32 = layer.parse().ok()?;
-        return Some(format!("model.layers.{layer}.{}.{suffix}", find(IN_LAYERS, part)?));
-    }
-    Some(format!("{}.{suffix}", find(OUTSIDE_LAYERS, stem)?))
+    let module = |gguf: &str| Param::all().find(|param| param.gguf_module() == gguf).map(Param::module);
+    let Some(rest) = stem.strip_prefix("blk.") else { return Some(format!("{}.{suffix}", module(stem)?)) };
+    let (layer, part) = rest.split_once('.')?;
+    let layer: u32 = layer.parse().ok()?;
+    let module = module(&format!("blk.*.{part}"))?;
+    Some(format!("{}.{suffix}", module.replace('*', &layer.to_string())))
 }
 
 /// The converter interleaves the two halves of each query and key head, as ggml's rotary embedding pairs them.
 fn row_order(metadata: &Metadata, hf_name: &str, info: &TensorInfo) -> Result<RowOrder, WeightsError> {
     let (n_heads, n_kv_heads) = heads(metadata)?;
     let n_heads = match hf_name {
-        name if name.contains(".self_attn.q_proj.") => n_heads,
-        name if name.contains(".self_attn.k_proj.") => n_kv_heads,
+        name if name.contains(Linear::Query.path()) => n_heads,
+        name if name.contains(Linear::Key.path()) => n_kv_heads,
         _ => return Ok(RowOrder::Same),
     };
     match info.dims.first() {

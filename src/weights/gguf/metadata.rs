@@ -7,15 +7,15 @@ use super::super::WeightsError;
 
 /// A metadata value; integers of every width in one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Entry {
+pub(super) enum MetadataValue {
     Integer(i128),
     Float(f64),
     Bool(bool),
     Text(String),
-    List(Vec<Entry>),
+    List(Vec<MetadataValue>),
 }
 
-impl Entry {
+impl MetadataValue {
     fn kind(&self) -> &'static str {
         match self {
             Self::Integer(_) => "an integer",
@@ -46,11 +46,11 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
     pub path: PathBuf,
-    pub values: BTreeMap<String, Entry>,
+    pub values: BTreeMap<String, MetadataValue>,
 }
 
 impl Metadata {
-    pub fn new(path: &Path, values: BTreeMap<String, Entry>) -> Self {
+    pub fn new(path: &Path, values: BTreeMap<String, MetadataValue>) -> Self {
         Self { path: path.to_owned(), values }
     }
 
@@ -62,32 +62,32 @@ impl Metadata {
 
     pub fn float(&self, key: &str) -> Result<Option<f64>, WeightsError> {
         self.get(key, "a finite float", |entry| match entry {
-            Entry::Float(value) if value.is_finite() => Some(*value),
+            MetadataValue::Float(value) if value.is_finite() => Some(*value),
             _ => None,
         })
     }
 
     pub fn flag(&self, key: &str) -> Result<Option<bool>, WeightsError> {
         self.get(key, "a boolean", |entry| match entry {
-            Entry::Bool(value) => Some(*value),
+            MetadataValue::Bool(value) => Some(*value),
             _ => None,
         })
     }
 
     pub fn text(&self, key: &str) -> Result<Option<&str>, WeightsError> {
-        self.get(key, "a text", Entry::text)
+        self.get(key, "a text", MetadataValue::text)
     }
 
     pub fn texts(&self, key: &str) -> Result<Option<Vec<&str>>, WeightsError> {
         self.get(key, "a list of texts", |entry| match entry {
-            Entry::List(list) => list.iter().map(Entry::text).collect(),
+            MetadataValue::List(list) => list.iter().map(MetadataValue::text).collect(),
             _ => None,
         })
     }
 
     pub fn integers(&self, key: &str) -> Result<Option<Vec<i128>>, WeightsError> {
         self.get(key, "a list of integers", |entry| match entry {
-            Entry::List(list) => list.iter().map(Entry::integer).collect(),
+            MetadataValue::List(list) => list.iter().map(MetadataValue::integer).collect(),
             _ => None,
         })
     }
@@ -111,15 +111,15 @@ impl Metadata {
         &'a self,
         key: &str,
         expected: &str,
-        convert: impl Fn(&'a Entry) -> Option<T>,
+        convert: impl Fn(&'a MetadataValue) -> Option<T>,
     ) -> Result<Option<T>, WeightsError> {
         let Some(entry) = self.values.get(key) else { return Ok(None) };
         match convert(entry) {
             Some(value) => Ok(Some(value)),
             None => {
                 let found = match entry {
-                    Entry::Integer(n) => n.to_string(),
-                    Entry::Float(value) => value.to_string(),
+                    MetadataValue::Integer(n) => n.to_string(),
+                    MetadataValue::Float(value) => value.to_string(),
                     other => other.kind().to_owned(),
                 };
                 Err(self.wrong(key, format!("expected {expected}, found {found}")))

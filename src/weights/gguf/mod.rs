@@ -21,7 +21,7 @@ mod tests;
 
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
-use header::Header;
+use header::GgufHeader;
 use metadata::Metadata;
 use serde_json::Value;
 
@@ -46,13 +46,13 @@ impl Gguf {
 
     /// Opens a file and, where it is a part of a model, the other parts.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
-        let given = Header::read(&Mapping::open(path)?)?;
+        let given = GgufHeader::read(&Mapping::open(path)?)?;
         let paths = split::paths(&given.metadata)?;
         let mut first = None;
         let mut tensors: BTreeMap<String, MappedTensor> = BTreeMap::new();
         for (index, path) in paths.iter().enumerate() {
             let file = Arc::new(Mapping::open(path)?);
-            let header = Header::read(&file)?;
+            let header = GgufHeader::read(&file)?;
             split::check_part(&header.metadata, index, paths.len())?;
             if first.is_none() {
                 llama::check_architecture(&header.metadata)?;

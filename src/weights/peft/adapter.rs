@@ -5,18 +5,21 @@ use serde_json::{Value, json};
 use super::{
     super::{
         Checkpoint, WeightsError,
-        json::read_json,
+        files::{self, read_json},
         layout::{self, ADAPTER_CONFIG as CONFIG},
         safetensors,
     },
     AdapterConfig,
 };
-use crate::base::{DType, Finding, Findings, Literal, Place, output::Pending};
+use crate::{
+    base::{DType, Diagnostic, Diagnostics, Literal, Location, output::Pending},
+    model::Factor,
+};
 
 const PICKLED: &str = "adapter_model.bin";
 const TENSORS: &str = "adapter_model.safetensors";
-const A: &str = ".lora_A.weight";
-const B: &str = ".lora_B.weight";
+const A: &str = Factor::A.tensor_suffix();
+const B: &str = Factor::B.tensor_suffix();
 pub(super) const PREFIX: &str = "base_model.model.";
 
 /// A low-rank adapter under PEFT's names, all of it in float32.
@@ -34,9 +37,9 @@ pub struct Adapter {
 /// If a file is missing or malformed, or the config asks for what is not supported. Whether the tensors are those of the
 /// config, see [`Adapter::fit_names`] and [`Adapter::check_pairs`].
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
-    layout::refuse_dangling(folder)?;
-    let Some(config_path) = layout::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
-    let tensors_path = match layout::find(folder, TENSORS)? {
+    files::refuse_dangling(folder)?;
+    let Some(config_path) = files::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
+    let tensors_path = match files::find(folder, TENSORS)? {
         Some(path) => path,
         None if folder.join(PICKLED).is_file() => {
             return Err(WeightsError::Layout {
@@ -86,11 +89,11 @@ impl Adapter {
     ///
     /// # Errors
     /// Every tensor that is not half of such a pair.
-    pub fn check_pairs(&self, file: &str) -> Result<(), Findings> {
+    pub fn check_pairs(&self, file: &str) -> Result<(), Diagnostics> {
         let Self { config, tensors } = self;
-        let mut findings = Findings::default();
+        let mut diagnostics = Diagnostics::default();
         let mut find = |name: &str, problem: String| {
-            findings.push(Finding::new(Place::file(file).at(name), problem));
+            diagnostics.push(Diagnostic::error(Location::file(file).at(name), problem));
         };
         for (name, tensor) in tensors {
             let Some(partner) = partner(name) else {
@@ -120,7 +123,7 @@ impl Adapter {
                 find(name, format!("expected the rank of {CONFIG}, {}, found {rank}", config.r));
             }
         }
-        findings.grouped(file).into_result(())
+        diagnostics.grouped(file).into_result(())
     }
 }
 
@@ -174,8 +177,8 @@ mod tests {
             change(&mut adapter.tensors);
             let folder = tempfile::tempdir().unwrap();
             let error = write_adapter(folder.path(), &adapter).unwrap_err().to_string();
-            let place = format!("{}: `base_model.model.", folder.path().join(TENSORS).display());
-            assert_eq!(error.replace(&place, ""), expect);
+            let location = format!("{}: `base_model.model.", folder.path().join(TENSORS).display());
+            assert_eq!(error.replace(&location, ""), expect);
         };
         check(
             |tensors| drop(tensors.pop_last()),

@@ -7,7 +7,7 @@ use super::{
     Adapter,
     adapter::PREFIX,
 };
-use crate::base::{Finding, Findings, Place};
+use crate::base::{Diagnostic, Diagnostics, Location};
 
 const OWN_WEIGHTS: &str =
     "if they were not trained, save the adapter again with `save_embedding_layers=False`";
@@ -18,16 +18,16 @@ impl Adapter {
     /// which names are those of the model's own weights. Returns what was ignored or renamed.
     ///
     /// # Errors
-    /// One finding, if no tensor is expected, or some are missing behind another prefix, or there are weights of the model
+    /// One diagnostic, if no tensor is expected, or some are missing behind another prefix, or there are weights of the model
     /// itself, which PEFT would put in the place of the model's.
     pub fn fit_names(
         &mut self,
         expected: &BTreeSet<&str>,
         is_base: impl Fn(&str) -> bool,
         file: &str,
-    ) -> Result<Vec<Finding>, Findings> {
-        let fail = |finding: Finding| Err(Findings(vec![finding]));
-        let place = || Place::file(file);
+    ) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let fail = |diagnostic: Diagnostic| Err(Diagnostics(vec![diagnostic]));
+        let place = || Location::file(file);
         let mut warnings = Vec::new();
         if let Some(prefix) = self.find_prefix(expected) {
             let message = prefix.describe(PREFIX);
@@ -38,9 +38,10 @@ impl Adapter {
                 expected.iter().copied().filter(|name| !self.tensors.contains_key(*name)).collect();
             if let Some(missing) = describe_missing(&missing) {
                 let message = format!("{message}, and without regard to it {missing}");
-                return fail(Finding::new(place(), message));
+                return fail(Diagnostic::error(place(), message));
             }
-            warnings.push(Finding::new(place(), format!("{message}; they are read without regard to it")));
+            warnings
+                .push(Diagnostic::error(place(), format!("{message}; they are read without regard to it")));
         }
         let unexpected: Vec<String> =
             self.tensors.keys().filter(|name| !expected.contains(name.as_str())).cloned().collect();
@@ -50,11 +51,11 @@ impl Adapter {
             let message = format!(
                 "no tensor belongs to an adapted module of this model: expected names such as `{wanted}`, found {found}"
             );
-            return fail(Finding::new(place(), message));
+            return fail(Diagnostic::error(place(), message));
         }
         if let Some(own) = unexpected.iter().find(|name| name.strip_prefix(PREFIX).is_some_and(&is_base)) {
             let message = "not supported: a weight of the model itself, which the adapter would replace";
-            return fail(Finding::new(place().at(own), message).with_hint(OWN_WEIGHTS));
+            return fail(Diagnostic::error(place().at(own), message).with_hint(OWN_WEIGHTS));
         }
         unexpected.iter().for_each(|name| drop(self.tensors.remove(name)));
         if let Some(first) = unexpected.first() {
@@ -62,7 +63,8 @@ impl Adapter {
                 1 => "1 tensor belongs to no adapted module of this model and is ignored".to_owned(),
                 count => format!("{count} tensors belong to no adapted module of this model and are ignored"),
             };
-            warnings.push(Finding::new(place(), format!("{which}: `{first}`{}", dots(unexpected.len()))));
+            warnings
+                .push(Diagnostic::error(place(), format!("{which}: `{first}`{}", dots(unexpected.len()))));
         }
         Ok(warnings)
     }

@@ -37,7 +37,7 @@ pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked
         )));
     }
     let (header, data) = rest.split_at_checked(length as usize).ok_or_else(|| cut(8 + length))?;
-    let Header(mut entries) = serde_json::from_slice(header)
+    let RawHeader(mut entries) = serde_json::from_slice(header)
         .map_err(|source| WeightsError::Json { path: path.to_owned(), source })?;
     entries.sort_by_key(|(_, entry)| entry.data_offsets);
 
@@ -99,19 +99,19 @@ fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> 
 }
 
 /// The entries in file order, twice-named ones included.
-struct Header(Vec<(String, Raw)>);
+struct RawHeader(Vec<(String, Raw)>);
 
-impl<'de> Deserialize<'de> for Header {
+impl<'de> Deserialize<'de> for RawHeader {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> Visitor<'de> for Entries {
-            type Value = Header;
+            type Value = RawHeader;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map from tensor names to types, shapes and offsets")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if name == METADATA {
@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Header {
                         map.next_value().map_err(|e| A::Error::custom(format!("tensor `{name}`: {e}")))?;
                     entries.push((name, entry));
                 }
-                Ok(Header(entries))
+                Ok(RawHeader(entries))
             }
         }
         deserializer.deserialize_map(Entries)

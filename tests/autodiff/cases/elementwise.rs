@@ -1,6 +1,6 @@
 use hloom::{
     base::DType,
-    hlo::{Attrs, Comparison, Opcode, Value},
+    hlo::{Attrs, ComparisonDirection, Opcode, Value},
 };
 
 use super::{Case, case, plain};
@@ -81,7 +81,7 @@ pub fn piecewise_constant() -> Vec<Case> {
     let others = [
         case(Opcode::Not, "", |i| {
             let x = i.any(&[5]);
-            let negative = x.compare(Comparison::Lt, x * 0.0);
+            let negative = x.compare(ComparisonDirection::Lt, x * 0.0);
             plain(Opcode::Not, &[negative]).select(x * x, x)
         }),
         case(Opcode::IsFinite, "", |i| {
@@ -90,7 +90,7 @@ pub fn piecewise_constant() -> Vec<Case> {
         }),
         case(Opcode::Compare, "", |i| {
             let (x, y) = (i.any(&[8]), i.any(&[8]));
-            x.compare(Comparison::Gt, y).convert(DType::F64) * x * y
+            x.compare(ComparisonDirection::Gt, y).convert(DType::F64) * x * y
         }),
     ];
     steps.chain(of_bits).chain(others).collect()

@@ -1,40 +1,43 @@
 //! Filters of numbers, and between types.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{self, Args, int_or, is_true, required},
-    attribute, format, number,
-    number::Number,
-    print, unicode,
-    value::Value,
+    attribute,
+    error::{Error, Result},
+    float::truncated,
+    number::{self, Number},
+    print,
+    undefined::{defined, undefined_error},
+    unicode,
+    value::PyValue,
 };
 
-pub fn abs(value: Value, args: Args) -> Result<Value> {
+pub fn abs(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("abs")?;
     number::absolute(&value)
 }
 
-pub fn string(value: Value, args: Args) -> Result<Value> {
+pub fn string(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("string")?;
     // `soft_str` leaves marked text as it is.
-    if let Value::Markup(_) = value { Ok(value) } else { print::to_value(&value) }
+    if let PyValue::Markup(_) = value { Ok(value) } else { print::to_value(&value) }
 }
 
-pub fn default(value: Value, args: Args) -> Result<Value> {
+pub fn default(value: PyValue, args: Args) -> Result<PyValue> {
     let [default, boolean] = args.bind("default", ["default_value", "boolean"])?;
-    if matches!(value, Value::Undefined(_)) || is_true(boolean) && !value.is_true() {
-        return default.map_or_else(|| Value::text(""), Ok);
+    if matches!(value, PyValue::Undefined(_)) || is_true(boolean) && !value.is_true() {
+        return default.map_or_else(|| PyValue::text(""), Ok);
     }
     Ok(value)
 }
 
-pub fn attr(value: Value, args: Args) -> Result<Value> {
+pub fn attr(value: PyValue, args: Args) -> Result<PyValue> {
     let [name] = args.bind("attr", ["name"])?;
     let name = args::text(&required(name, "attr", "name")?, "attr")?;
     attribute::only_attribute(&value, &name.into())
 }
 
-pub fn round(value: Value, args: Args) -> Result<Value> {
+pub fn round(value: PyValue, args: Args) -> Result<PyValue> {
     let [precision, method] = args.bind("round", ["precision", "method"])?;
     let precision = int_or(precision, 0)?;
     let method = method.map_or(Ok("common".to_owned()), |method| args::text(&method, "round"))?;
@@ -44,7 +47,7 @@ pub fn round(value: Value, args: Args) -> Result<Value> {
         "floor" => f64::floor,
         _ => return Err(Error::new("method must be common, ceil or floor")),
     };
-    number::defined(&value)?;
+    defined(&value)?;
     let number = Number::of(&value);
     let number =
         number.ok_or_else(|| Error::new(format!("must be real number, not {}", value.type_name())))?;
@@ -57,44 +60,42 @@ pub fn round(value: Value, args: Args) -> Result<Value> {
         return Err(Error::unsupported("rounding so large a number up or down"));
     }
     // Python rounds to an integer, which has no negative zero.
-    Ok(Value::Float((rounded + 0.0) / unit))
+    Ok(PyValue::Float((rounded + 0.0) / unit))
 }
 
-pub fn int(value: Value, args: Args) -> Result<Value> {
+pub fn int(value: PyValue, args: Args) -> Result<PyValue> {
     let [default, base] = args.bind("int", ["default", "base"])?;
     let base = int_or(base, 10)?;
-    let default = default.unwrap_or(Value::Int(0));
+    let default = default.unwrap_or(PyValue::Int(0));
     let beyond = || Error::unsupported("an integer beyond 128 bits");
     match &value {
-        Value::Undefined(undefined) => Err(number::undefined_error(undefined)),
-        Value::Float(float) if float.is_infinite() => {
+        PyValue::Undefined(undefined) => Err(undefined_error(undefined)),
+        PyValue::Float(float) if float.is_infinite() => {
             // `int(value)` raises an error that the filter does not catch.
             Err(Error::new("cannot convert float infinity to integer"))
         }
-        Value::Float(float) if float.is_nan() => Ok(default),
-        Value::Float(float) => format::truncated(*float).map(Value::Int).ok_or_else(beyond),
-        Value::Text(text) => {
+        PyValue::Float(float) if float.is_nan() => Ok(default),
+        PyValue::Float(float) => truncated(*float).map(PyValue::Int).ok_or_else(beyond),
+        PyValue::Text(text) => {
             if let Some(int) = parse_int(&text.text, base)? {
-                return Ok(Value::Int(int));
+                return Ok(PyValue::Int(int));
             }
             match parse_float(&text.text)? {
-                Some(float) if float.is_finite() => {
-                    format::truncated(float).map(Value::Int).ok_or_else(beyond)
-                }
+                Some(float) if float.is_finite() => truncated(float).map(PyValue::Int).ok_or_else(beyond),
                 _ => Ok(default),
             }
         }
-        other => Ok(other.as_int().map_or(default, Value::Int)),
+        other => Ok(other.as_int().map_or(default, PyValue::Int)),
     }
 }
 
-pub fn float(value: Value, args: Args) -> Result<Value> {
+pub fn float(value: PyValue, args: Args) -> Result<PyValue> {
     let [default] = args.bind("float", ["default"])?;
-    let default = default.unwrap_or(Value::Float(0.0));
+    let default = default.unwrap_or(PyValue::Float(0.0));
     match &value {
-        Value::Undefined(undefined) => Err(number::undefined_error(undefined)),
-        Value::Text(text) => Ok(parse_float(&text.text)?.map_or(default, Value::Float)),
-        other => Ok(Number::of(other).map_or(default, |number| Value::Float(number.to_f64()))),
+        PyValue::Undefined(undefined) => Err(undefined_error(undefined)),
+        PyValue::Text(text) => Ok(parse_float(&text.text)?.map_or(default, PyValue::Float)),
+        other => Ok(Number::of(other).map_or(default, |number| PyValue::Float(number.to_f64()))),
     }
 }
 
@@ -148,19 +149,20 @@ fn parse_float(text: &str) -> Result<Option<f64>> {
     Ok(digits.parse().ok())
 }
 
-pub fn filesizeformat(value: Value, args: Args) -> Result<Value> {
+pub fn filesizeformat(value: PyValue, args: Args) -> Result<PyValue> {
     let [binary] = args.bind("filesizeformat", ["binary"])?;
-    let Value::Float(bytes) = float(value, Args { positional: vec![Value::None], named: Vec::new() })? else {
+    let PyValue::Float(bytes) = float(value, Args { positional: vec![PyValue::None], named: Vec::new() })?
+    else {
         return Err(Error::new("could not convert the value to float"));
     };
     let binary = is_true(binary);
     let base: f64 = if binary { 1024.0 } else { 1000.0 };
     if bytes == 1.0 {
-        return Value::text("1 Byte");
+        return PyValue::text("1 Byte");
     }
     if bytes < base {
-        let whole = format::truncated(bytes).ok_or_else(|| Error::unsupported("so large a file size"))?;
-        return Value::text(format!("{whole} Bytes"));
+        let whole = truncated(bytes).ok_or_else(|| Error::unsupported("so large a file size"))?;
+        return PyValue::text(format!("{whole} Bytes"));
     }
     let prefixes = ["k", "M", "G", "T", "P", "E", "Z", "Y"];
     let mut power = 2;
@@ -169,5 +171,5 @@ pub fn filesizeformat(value: Value, args: Args) -> Result<Value> {
     }
     let prefix = prefixes[usize::try_from(power).unwrap_or(2) - 2];
     let prefix = if binary { format!("{}i", prefix.to_uppercase()) } else { prefix.to_owned() };
-    Value::text(format!("{:.1} {prefix}B", base * bytes / base.powi(power)))
+    PyValue::text(format!("{:.1} {prefix}B", base * bytes / base.powi(power)))
 }

@@ -5,7 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::data::jinja::{
-    Error, Result, args::Args, meter, meter::Writer, methods, number, print, value::Value,
+    args::Args,
+    error::{Error, Result},
+    meter,
+    meter::Writer,
+    methods, print,
+    undefined::defined,
+    value::PyValue,
 };
 
 /// Writes a text with the characters of HTML escaped.
@@ -25,36 +31,36 @@ fn write_escaped(text: &str, out: &mut Writer) -> Result<()> {
     out.push(rest)
 }
 
-fn marked(value: Value) -> Value {
+fn marked(value: PyValue) -> PyValue {
     match value {
-        Value::Text(text) => Value::Markup(text),
+        PyValue::Text(text) => PyValue::Markup(text),
         other => other,
     }
 }
 
-pub fn escape(value: Value, args: Args) -> Result<Value> {
+pub fn escape(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("escape")?;
-    if let Value::Markup(_) = value { Ok(value) } else { force(&value) }
+    if let PyValue::Markup(_) = value { Ok(value) } else { force(&value) }
 }
 
-pub fn forceescape(value: Value, args: Args) -> Result<Value> {
+pub fn forceescape(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("forceescape")?;
     force(&value)
 }
 
-fn force(value: &Value) -> Result<Value> {
+fn force(value: &PyValue) -> Result<PyValue> {
     let mut out = Writer::default();
     write_escaped(&print::to_text(value)?, &mut out)?;
-    Ok(marked(Value::written(out)?))
+    Ok(marked(PyValue::written(out)?))
 }
 
-pub fn safe(value: Value, args: Args) -> Result<Value> {
+pub fn safe(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("safe")?;
     Ok(marked(print::to_value(&value)?))
 }
 
 /// Removes comments and tags, and makes runs of whitespace a space each.
-pub fn striptags(value: Value, args: Args) -> Result<Value> {
+pub fn striptags(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("striptags")?;
     let text = print::to_text(&value)?;
     meter::read(4 * text.len())?;
@@ -64,10 +70,10 @@ pub fn striptags(value: Value, args: Args) -> Result<Value> {
         return Err(Error::unsupported("'striptags' of text with character references"));
     }
     let words: Vec<&str> = methods::split_on_spaces(&without_tags).collect();
-    Value::text(words.join(" "))
+    PyValue::text(words.join(" "))
 }
 
-/// The text without what lies between `open` and the next `close`.
+/// The text without the parts from `open` to the next `close`.
 fn removed(text: &str, open: &str, close: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -79,52 +85,52 @@ fn removed(text: &str, open: &str, close: &str) -> String {
     out + rest
 }
 
-pub fn xmlattr(value: Value, args: Args) -> Result<Value> {
+pub fn xmlattr(value: PyValue, args: Args) -> Result<PyValue> {
     let [space] = args.bind("xmlattr", ["autospace"])?;
-    let Value::Dict(dict) = &value else {
-        number::defined(&value)?;
+    let PyValue::Dict(dict) = &value else {
+        defined(&value)?;
         return Err(Error::new(format!("'{}' object has no attribute 'items'", value.type_name())));
     };
     static INVALID: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"[ \t\n\r\x0c\x0b/>=]").expect("a constant pattern"));
     let mut out = Writer::default();
     for (key, value) in &dict.items {
-        if matches!(value, Value::None | Value::Undefined(_)) {
+        if matches!(value, PyValue::None | PyValue::Undefined(_)) {
             continue;
         }
-        let Value::Text(key) = key else { return Err(Error::new("expected string or bytes-like object")) };
+        let PyValue::Text(key) = key else { return Err(Error::new("expected string or bytes-like object")) };
         if INVALID.is_match(&key.text) {
             let key = print::repr_text(&key.text);
             return Err(Error::new(format!("Invalid character in attribute name: {key}")));
         }
-        if out.len() > 0 || space.as_ref().is_none_or(Value::is_true) {
+        if out.len() > 0 || space.as_ref().is_none_or(PyValue::is_true) {
             out.push(" ")?;
         }
         write_escaped(&key.text, &mut out)?;
         out.push("=\"")?;
-        if let Value::Markup(text) = value {
+        if let PyValue::Markup(text) = value {
             out.push(&text.text)?;
         } else {
             write_escaped(&print::to_text(value)?, &mut out)?;
         }
         out.push("\"")?;
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
-pub fn urlencode(value: Value, args: Args) -> Result<Value> {
+pub fn urlencode(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("urlencode")?;
     let mut out = Writer::default();
-    if matches!(value, Value::Text(_)) || !value.is_iterable() {
-        quote(&print::to_text(&value)?, Quoting::Path, &mut out)?;
-        return Value::written(out);
+    if matches!(value, PyValue::Text(_)) || !value.is_iterable() {
+        quote(&print::to_text(&value)?, Quoting::ItemPath, &mut out)?;
+        return PyValue::written(out);
     }
     let pairs = match &value {
-        Value::Dict(dict) => dict.items.clone(),
+        PyValue::Dict(dict) => dict.items.clone(),
         _ => {
-            let pair = |pair: Value| {
+            let pair = |pair: PyValue| {
                 let wrong = || Error::new("expected pairs of keys and values");
-                let [key, value] = <[Value; 2]>::try_from(pair.items()?).map_err(|_| wrong())?;
+                let [key, value] = <[PyValue; 2]>::try_from(pair.items()?).map_err(|_| wrong())?;
                 Ok((key, value))
             };
             value.items()?.into_iter().map(pair).collect::<Result<_>>()?
@@ -138,13 +144,13 @@ pub fn urlencode(value: Value, args: Args) -> Result<Value> {
         out.push("=")?;
         quote(&print::to_text(value)?, Quoting::Query, &mut out)?;
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
 /// Where in a URL a text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
-    Path,
+    ItemPath,
     Query,
 }
 
@@ -154,7 +160,7 @@ fn quote(text: &str, quoting: Quoting, out: &mut Writer) -> Result<()> {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => {
                 out.push_char(char::from(byte))?;
             }
-            b'/' if quoting == Quoting::Path => out.push("/")?,
+            b'/' if quoting == Quoting::ItemPath => out.push("/")?,
             b' ' if quoting == Quoting::Query => out.push("+")?,
             _ => out.push(&format!("%{byte:02X}"))?,
         }

@@ -1,4 +1,4 @@
-//! Filters.
+//! Filters by name.
 
 mod sequence;
 
@@ -12,10 +12,15 @@ mod markup;
 
 mod convert;
 
-use super::{Error, Result, args::Args, json, value::Value};
+use super::{
+    args::Args,
+    error::{Error, Result},
+    json,
+    value::PyValue,
+};
 
-/// A filter: what it makes of a value and arguments.
-pub type Filter = fn(Value, Args) -> Result<Value>;
+/// A filter of a value with arguments.
+type Filter = fn(PyValue, Args) -> Result<PyValue>;
 
 /// Every filter by its name.
 const FILTERS: &[(&str, Filter)] = &[
@@ -44,7 +49,7 @@ const FILTERS: &[(&str, Filter)] = &[
     ("length", sequence::length),
     ("list", sequence::list),
     ("lower", text::lower),
-    ("map", select::map),
+    ("map", |value, args| select::map(value, args, apply)),
     ("max", sequence::max),
     ("min", sequence::min),
     ("pprint", |_, _| Err(Error::unsupported("the filter 'pprint'"))),
@@ -92,15 +97,15 @@ const PLAIN: [&str; 12] = [
 ];
 
 /// The filter of a name.
-pub fn find(name: &str) -> Option<Filter> {
+fn find(name: &str) -> Option<Filter> {
     let at = FILTERS.binary_search_by_key(&name, |(known, _)| known).ok()?;
     Some(FILTERS[at].1)
 }
 
 /// `input | name(*args)`.
-pub fn apply(name: &str, input: Value, args: Args) -> Result<Value> {
+pub fn apply(name: &str, input: PyValue, args: Args) -> Result<PyValue> {
     let filter = find(name).ok_or_else(|| Error::new(format!("No filter named '{name}' found.")))?;
-    let marked = |value: &Value| matches!(value, Value::Markup(_));
+    let marked = |value: &PyValue| matches!(value, PyValue::Markup(_));
     let arguments = args.positional.iter().chain(args.named.iter().map(|(_, value)| value));
     if !PLAIN.contains(&name) && std::iter::once(&input).chain(arguments).any(marked) {
         return Err(Error::unsupported(format!(
@@ -108,4 +113,16 @@ pub fn apply(name: &str, input: Value, args: Args) -> Result<Value> {
         )));
     }
     filter(input, args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::jinja::names;
+
+    #[test]
+    fn every_name_has_a_filter() {
+        assert!(FILTERS.iter().map(|&(name, _)| name).eq(names::FILTERS));
+        assert!(names::FILTERS.is_sorted());
+    }
 }

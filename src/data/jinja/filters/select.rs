@@ -3,65 +3,70 @@
 use std::sync::Arc;
 
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, not_none},
-    attribute, filters, tests,
-    value::Value,
+    attribute,
+    error::{Error, Result},
+    predicates,
+    value::PyValue,
 };
 
 /// A path such as `a.0.b` to a value inside another.
-pub struct Path(Vec<Value>);
+pub struct ItemPath(Vec<PyValue>);
 
-impl Path {
-    /// The path that an argument spells; nothing is the value itself.
-    pub fn new(attribute: Option<Value>) -> Result<Self> {
+impl ItemPath {
+    /// The path in an argument; without one, the value itself.
+    pub fn new(attribute: Option<PyValue>) -> Result<Self> {
         match not_none(attribute) {
             None => Ok(Self(Vec::new())),
-            Some(Value::Text(text)) => Self::parse(&text.text),
+            Some(PyValue::Text(text)) => Self::parse(&text.text),
             Some(other) => Ok(Self(vec![other])),
         }
     }
 
-    /// The paths that an argument spells, with commas between them.
-    pub fn several(attribute: Option<Value>) -> Result<Vec<Self>> {
+    /// The comma-separated paths in an argument.
+    pub fn several(attribute: Option<PyValue>) -> Result<Vec<Self>> {
         match not_none(attribute) {
-            Some(Value::Text(text)) => text.text.split(',').map(Self::parse).collect(),
+            Some(PyValue::Text(text)) => text.text.split(',').map(Self::parse).collect(),
             other => Ok(vec![Self::new(other)?]),
         }
     }
 
     /// The path to an item.
     pub fn index(at: usize) -> Self {
-        Self(vec![Value::Int(at as i128)])
+        Self(vec![PyValue::Int(at as i128)])
     }
 
     fn parse(text: &str) -> Result<Self> {
         let part = |part: &str| match part.parse() {
-            Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => Ok(Value::Int(index)),
-            _ => Value::text(part),
+            Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => Ok(PyValue::Int(index)),
+            _ => PyValue::text(part),
         };
         Ok(Self(text.split('.').map(part).collect::<Result<_>>()?))
     }
 }
 
 /// The value at a path; `default` replaces undefined ones.
-pub fn attribute_of(item: &Value, path: &Path, default: Option<&Value>) -> Result<Value> {
+pub fn attribute_of(item: &PyValue, path: &ItemPath, default: Option<&PyValue>) -> Result<PyValue> {
     let mut value = item.clone();
     for part in &path.0 {
         value = attribute::item(&value, part)?;
-        if let (Value::Undefined(_), Some(default)) = (&value, default) {
+        if let (PyValue::Undefined(_), Some(default)) = (&value, default) {
             value = default.clone();
         }
     }
     Ok(value)
 }
 
-pub fn map(value: Value, mut args: Args) -> Result<Value> {
+/// Applies a filter by its name.
+type Apply = fn(&str, PyValue, Args) -> Result<PyValue>;
+
+/// `map`; `apply` is the dispatcher of filters, which is above this file.
+pub fn map(value: PyValue, mut args: Args, apply: Apply) -> Result<PyValue> {
     let items = truthy_items(&value)?;
     let mut made = Vec::new();
     if args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute") {
         let [attribute, default] = args.bind("map", ["attribute", "default"])?;
-        let path = Path::new(attribute)?;
+        let path = ItemPath::new(attribute)?;
         let default = not_none(default);
         for item in items {
             made.push(attribute_of(&item, &path, default.as_ref())?);
@@ -69,14 +74,14 @@ pub fn map(value: Value, mut args: Args) -> Result<Value> {
     } else if !items.is_empty() {
         let name = take_name(&mut args)?.ok_or_else(|| Error::new("map requires a filter argument"))?;
         for item in items {
-            made.push(filters::apply(&name, item, args.clone())?);
+            made.push(apply(&name, item, args.clone())?);
         }
     }
-    Value::iterator("generator", made)
+    PyValue::iterator("generator", made)
 }
 
 /// The items, unless the value is false.
-fn truthy_items(value: &Value) -> Result<Vec<Value>> {
+fn truthy_items(value: &PyValue) -> Result<Vec<PyValue>> {
     if value.is_true() { value.items() } else { Ok(Vec::new()) }
 }
 
@@ -86,7 +91,7 @@ fn take_name(args: &mut Args) -> Result<Option<Arc<str>>> {
         return Ok(None);
     }
     match args.positional.remove(0) {
-        Value::Text(name) => Ok(Some(name.text.as_str().into())),
+        PyValue::Text(name) => Ok(Some(name.text.as_str().into())),
         other => Err(Error::new(format!(
             "No filter or test named {}.",
             crate::data::jinja::print::to_repr(&other)?
@@ -94,41 +99,41 @@ fn take_name(args: &mut Args) -> Result<Option<Arc<str>>> {
     }
 }
 
-pub fn select(value: Value, args: Args) -> Result<Value> {
-    filter(value, args, Keep::Accepted, None)
+pub fn select(value: PyValue, args: Args) -> Result<PyValue> {
+    filter(value, args, KeptItems::Accepted, None)
 }
 
-pub fn reject(value: Value, args: Args) -> Result<Value> {
-    filter(value, args, Keep::Refused, None)
+pub fn reject(value: PyValue, args: Args) -> Result<PyValue> {
+    filter(value, args, KeptItems::Refused, None)
 }
 
-pub fn selectattr(value: Value, args: Args) -> Result<Value> {
-    filter_by_attribute(value, args, Keep::Accepted)
+pub fn selectattr(value: PyValue, args: Args) -> Result<PyValue> {
+    filter_by_attribute(value, args, KeptItems::Accepted)
 }
 
-pub fn rejectattr(value: Value, args: Args) -> Result<Value> {
-    filter_by_attribute(value, args, Keep::Refused)
+pub fn rejectattr(value: PyValue, args: Args) -> Result<PyValue> {
+    filter_by_attribute(value, args, KeptItems::Refused)
 }
 
-/// Which items a filter keeps.
+/// The items that a filter keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
+enum KeptItems {
     Accepted,
     Refused,
 }
 
-fn filter_by_attribute(value: Value, mut args: Args, keep: Keep) -> Result<Value> {
+fn filter_by_attribute(value: PyValue, mut args: Args, keep: KeptItems) -> Result<PyValue> {
     if !value.is_true() {
-        return Value::iterator("generator", Vec::new());
+        return PyValue::iterator("generator", Vec::new());
     }
     if args.positional.is_empty() {
         return Err(Error::new("Missing parameter for attribute name"));
     }
-    let path = Path::new(Some(args.positional.remove(0)))?;
+    let path = ItemPath::new(Some(args.positional.remove(0)))?;
     filter(value, args, keep, Some(&path))
 }
 
-fn filter(value: Value, mut args: Args, keep: Keep, path: Option<&Path>) -> Result<Value> {
+fn filter(value: PyValue, mut args: Args, keep: KeptItems, path: Option<&ItemPath>) -> Result<PyValue> {
     let items = truthy_items(&value)?;
     let mut kept = Vec::new();
     if !items.is_empty() {
@@ -139,13 +144,13 @@ fn filter(value: Value, mut args: Args, keep: Keep, path: Option<&Path>) -> Resu
                 None => item.clone(),
             };
             let accepted = match &name {
-                Some(name) => tests::apply(name, &tested, args.clone())?,
+                Some(name) => predicates::apply(name, &tested, args.clone())?,
                 None => tested.is_true(),
             };
-            if accepted == (keep == Keep::Accepted) {
+            if accepted == (keep == KeptItems::Accepted) {
                 kept.push(item);
             }
         }
     }
-    Value::iterator("generator", kept)
+    PyValue::iterator("generator", kept)
 }

@@ -2,72 +2,78 @@
 
 use std::collections::HashSet;
 
-use super::select::{Path, attribute_of};
+use super::select::{ItemPath, attribute_of};
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, not_none, required},
     compare::{self, Reverse},
-    meter, methods, number,
-    value::{Value, View},
+    error::{Error, Result},
+    meter, methods, operators,
+    undefined::defined,
+    value::{PyValue, View},
 };
 
 /// `sorted` takes an integer.
-fn reversed(reverse: Option<Value>) -> Result<Reverse> {
+fn reversed(reverse: Option<PyValue>) -> Result<Reverse> {
     Ok(if int_or(reverse, 0)? == 0 { Reverse::No } else { Reverse::Yes })
 }
 
 /// The key by which text is compared regardless of its case.
-fn ignore_case(value: Value) -> Result<Value> {
+fn ignore_case(value: PyValue) -> Result<PyValue> {
     match &value {
-        Value::Text(text) => Value::text(methods::lower(&text.text)?),
+        PyValue::Text(text) => PyValue::text(methods::lower(&text.text)?),
         _ => Ok(value),
     }
 }
 
 /// The key of an item: an attribute, in lower case unless case matters.
-fn key(item: &Value, path: &Path, case_sensitive: Option<&Value>, default: Option<&Value>) -> Result<Value> {
+fn key(
+    item: &PyValue,
+    path: &ItemPath,
+    case_sensitive: Option<&PyValue>,
+    default: Option<&PyValue>,
+) -> Result<PyValue> {
     let value = attribute_of(item, path, default)?;
-    if case_sensitive.is_some_and(Value::is_true) { Ok(value) } else { ignore_case(value) }
+    if case_sensitive.is_some_and(PyValue::is_true) { Ok(value) } else { ignore_case(value) }
 }
 
-pub fn length(value: Value, args: Args) -> Result<Value> {
+pub fn length(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("len")?;
     let length = value.len();
     let missing = || Error::new(format!("object of type '{}' has no len()", value.type_name()));
-    Ok(Value::Int(length.ok_or_else(missing)? as i128))
+    Ok(PyValue::Int(length.ok_or_else(missing)? as i128))
 }
 
-pub fn list(value: Value, args: Args) -> Result<Value> {
+pub fn list(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("list")?;
-    Value::list(value.items()?)
+    PyValue::list(value.items()?)
 }
 
-pub fn first(value: Value, args: Args) -> Result<Value> {
+pub fn first(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("first")?;
     let first = match &value {
-        Value::Iterator(iterator) => iterator.take(),
-        Value::List(list) | Value::Tuple(list) => list.items.first().cloned(),
+        PyValue::Iterator(iterator) => iterator.take(),
+        PyValue::List(list) | PyValue::Tuple(list) => list.items.first().cloned(),
         _ => value.items()?.into_iter().next(),
     };
-    Ok(first.unwrap_or_else(|| Value::undefined("No first item, sequence was empty.")))
+    Ok(first.unwrap_or_else(|| PyValue::undefined("No first item, sequence was empty.")))
 }
 
-pub fn last(value: Value, args: Args) -> Result<Value> {
+pub fn last(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("last")?;
-    if let Value::Iterator(iterator) = &value {
+    if let PyValue::Iterator(iterator) = &value {
         return Err(Error::new(format!("'{}' object is not reversible", iterator.kind)));
     }
     let last = match &value {
-        Value::List(list) | Value::Tuple(list) => list.items.last().cloned(),
+        PyValue::List(list) | PyValue::Tuple(list) => list.items.last().cloned(),
         _ => value.items()?.pop(),
     };
-    Ok(last.unwrap_or_else(|| Value::undefined("No last item, sequence was empty.")))
+    Ok(last.unwrap_or_else(|| PyValue::undefined("No last item, sequence was empty.")))
 }
 
-pub fn reverse(value: Value, args: Args) -> Result<Value> {
+pub fn reverse(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("reverse")?;
-    if let Value::Text(text) = &value {
-        return Value::text(text.text.chars().rev().collect::<String>());
+    if let PyValue::Text(text) = &value {
+        return PyValue::text(text.text.chars().rev().collect::<String>());
     }
     if !value.is_iterable() {
         return Err(Error::new("argument must be iterable"));
@@ -75,62 +81,64 @@ pub fn reverse(value: Value, args: Args) -> Result<Value> {
     let mut items = value.items()?;
     items.reverse();
     let kind = match &value {
-        Value::Iterator(_) | Value::Undefined(_) => return Value::list(items),
-        Value::List(_) => "list_reverseiterator",
-        Value::Dict(_) => "dict_reversekeyiterator",
-        Value::View(View::Items, _) => "dict_reverseitemiterator",
-        Value::View(View::Values, _) => "dict_reversevalueiterator",
-        Value::View(View::Keys, _) => "dict_reversekeyiterator",
-        Value::Range(_) => "range_iterator",
+        PyValue::Iterator(_) | PyValue::Undefined(_) => return PyValue::list(items),
+        PyValue::List(_) => "list_reverseiterator",
+        PyValue::Dict(_) => "dict_reversekeyiterator",
+        PyValue::View(View::Items, _) => "dict_reverseitemiterator",
+        PyValue::View(View::Values, _) => "dict_reversevalueiterator",
+        PyValue::View(View::Keys, _) => "dict_reversekeyiterator",
+        PyValue::Range(_) => "range_iterator",
         _ => "reversed",
     };
-    Value::iterator(kind, items)
+    PyValue::iterator(kind, items)
 }
 
-pub fn items(value: Value, args: Args) -> Result<Value> {
+pub fn items(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("items")?;
     match &value {
-        Value::Undefined(_) => Value::iterator("generator", Vec::new()),
-        Value::Dict(dict) => Value::iterator("generator", Value::View(View::Items, dict.clone()).items()?),
+        PyValue::Undefined(_) => PyValue::iterator("generator", Vec::new()),
+        PyValue::Dict(dict) => {
+            PyValue::iterator("generator", PyValue::View(View::Items, dict.clone()).items()?)
+        }
         _ => Err(Error::new("Can only get item pairs from a mapping.")),
     }
 }
 
-pub fn dictsort(value: Value, args: Args) -> Result<Value> {
+pub fn dictsort(value: PyValue, args: Args) -> Result<PyValue> {
     let [case_sensitive, by, reverse] = args.bind("dictsort", ["case_sensitive", "by", "reverse"])?;
-    let by = by.map_or_else(|| Value::text("key"), Ok)?;
+    let by = by.map_or_else(|| PyValue::text("key"), Ok)?;
     let position = match by.as_text() {
         Some("key") => 0,
         Some("value") => 1,
         _ => return Err(Error::new("You can only sort by either \"key\" or \"value\"")),
     };
-    let Value::Dict(dict) = &value else {
-        number::defined(&value)?;
+    let PyValue::Dict(dict) = &value else {
+        defined(&value)?;
         return Err(Error::new(format!("'{}' object has no attribute 'items'", value.type_name())));
     };
     let mut pairs = Vec::new();
-    for pair in Value::View(View::Items, dict.clone()).items()? {
-        let path = Path::index(position);
+    for pair in PyValue::View(View::Items, dict.clone()).items()? {
+        let path = ItemPath::index(position);
         pairs.push((key(&pair, &path, case_sensitive.as_ref(), None)?, pair));
     }
-    Value::list(compare::sort(pairs, reversed(reverse)?)?)
+    PyValue::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
-pub fn sort(value: Value, args: Args) -> Result<Value> {
+pub fn sort(value: PyValue, args: Args) -> Result<PyValue> {
     let [reverse, case_sensitive, attribute] =
         args.bind("sort", ["reverse", "case_sensitive", "attribute"])?;
-    let paths = Path::several(attribute)?;
+    let paths = ItemPath::several(attribute)?;
     let mut pairs = Vec::new();
     for item in value.items()? {
         let keys = paths.iter().map(|path| key(&item, path, case_sensitive.as_ref(), None));
-        pairs.push((Value::list(keys.collect::<Result<_>>()?)?, item));
+        pairs.push((PyValue::list(keys.collect::<Result<_>>()?)?, item));
     }
-    Value::list(compare::sort(pairs, reversed(reverse)?)?)
+    PyValue::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
-pub fn unique(value: Value, args: Args) -> Result<Value> {
+pub fn unique(value: PyValue, args: Args) -> Result<PyValue> {
     let [case_sensitive, attribute] = args.bind("unique", ["case_sensitive", "attribute"])?;
-    let path = Path::new(attribute)?;
+    let path = ItemPath::new(attribute)?;
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
     for item in value.items()? {
@@ -138,27 +146,27 @@ pub fn unique(value: Value, args: Args) -> Result<Value> {
             kept.push(item);
         }
     }
-    Value::iterator("generator", kept)
+    PyValue::iterator("generator", kept)
 }
 
-pub fn min(value: Value, args: Args) -> Result<Value> {
+pub fn min(value: PyValue, args: Args) -> Result<PyValue> {
     extreme(value, args, "min")
 }
 
-pub fn max(value: Value, args: Args) -> Result<Value> {
+pub fn max(value: PyValue, args: Args) -> Result<PyValue> {
     extreme(value, args, "max")
 }
 
-fn extreme(value: Value, args: Args, name: &str) -> Result<Value> {
+fn extreme(value: PyValue, args: Args, name: &str) -> Result<PyValue> {
     let [case_sensitive, attribute] = args.bind(name, ["case_sensitive", "attribute"])?;
-    let path = Path::new(attribute)?;
-    let mut best: Option<(Value, Value)> = None;
+    let path = ItemPath::new(attribute)?;
+    let mut best: Option<(PyValue, PyValue)> = None;
     for item in value.items()? {
         let new = key(&item, &path, case_sensitive.as_ref(), None)?;
         let comparison = if name == "min" {
-            crate::data::jinja::ast::Comparison::Less
+            crate::data::jinja::ast::CompareOp::Less
         } else {
-            crate::data::jinja::ast::Comparison::Greater
+            crate::data::jinja::ast::CompareOp::Greater
         };
         let better = match &best {
             None => true,
@@ -168,28 +176,28 @@ fn extreme(value: Value, args: Args, name: &str) -> Result<Value> {
             best = Some((new, item));
         }
     }
-    Ok(best.map_or_else(|| Value::undefined("No aggregated item, sequence was empty."), |(_, item)| item))
+    Ok(best.map_or_else(|| PyValue::undefined("No aggregated item, sequence was empty."), |(_, item)| item))
 }
 
-pub fn sum(value: Value, args: Args) -> Result<Value> {
+pub fn sum(value: PyValue, args: Args) -> Result<PyValue> {
     let [attribute, start] = args.bind("sum", ["attribute", "start"])?;
-    let path = Path::new(attribute)?;
+    let path = ItemPath::new(attribute)?;
     let items =
         value.items()?.iter().map(|item| attribute_of(item, &path, None)).collect::<Result<Vec<_>>>()?;
-    number::sum(&items, start.unwrap_or(Value::Int(0)))
+    operators::sum(&items, start.unwrap_or(PyValue::Int(0)))
 }
 
-pub fn groupby(value: Value, args: Args) -> Result<Value> {
+pub fn groupby(value: PyValue, args: Args) -> Result<PyValue> {
     let [attribute, default, case_sensitive] =
         args.bind("groupby", ["attribute", "default", "case_sensitive"])?;
-    let path = Path::new(Some(required(attribute, "groupby", "attribute")?))?;
+    let path = ItemPath::new(Some(required(attribute, "groupby", "attribute")?))?;
     let default = not_none(default);
     let mut pairs = Vec::new();
     for item in value.items()? {
         let key = key(&item, &path, case_sensitive.as_ref(), default.as_ref())?;
-        pairs.push((key.clone(), Value::tuple(vec![key, item])?));
+        pairs.push((key.clone(), PyValue::tuple(vec![key, item])?));
     }
-    let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
+    let mut groups: Vec<(PyValue, Vec<PyValue>)> = Vec::new();
     for pair in compare::sort(pairs, Reverse::No)? {
         let pair = pair.items()?;
         let [key, item] = pair.as_slice() else { continue };
@@ -200,26 +208,26 @@ pub fn groupby(value: Value, args: Args) -> Result<Value> {
     }
     let mut made = Vec::new();
     for (key, items) in groups {
-        let sensitive = case_sensitive.as_ref().is_some_and(Value::is_true);
+        let sensitive = case_sensitive.as_ref().is_some_and(PyValue::is_true);
         // The group has the spelling of its first item.
         let key = if sensitive { key } else { attribute_of(&items[0], &path, default.as_ref())? };
-        let group = Value::tuple(vec![key, Value::list(items)?])?;
-        if let Value::Tuple(list) = &group {
+        let group = PyValue::tuple(vec![key, PyValue::list(items)?])?;
+        if let PyValue::Tuple(list) = &group {
             list.is_group.set(true);
         }
         made.push(group);
     }
-    Value::list(made)
+    PyValue::list(made)
 }
 
-pub fn slice(value: Value, args: Args) -> Result<Value> {
+pub fn slice(value: PyValue, args: Args) -> Result<PyValue> {
     let [slices, fill] = args.bind("slice", ["slices", "fill_with"])?;
     let slices = int(&required(slices, "slice", "slices")?)?;
     let items = value.items()?;
     if slices == 0 {
         return Err(Error::new("integer division or modulo by zero"));
     }
-    let Ok(slices) = usize::try_from(slices) else { return Value::iterator("generator", Vec::new()) };
+    let Ok(slices) = usize::try_from(slices) else { return PyValue::iterator("generator", Vec::new()) };
     meter::step(slices)?;
     let (size, extra) = (items.len() / slices, items.len() % slices);
     let fill = not_none(fill);
@@ -231,13 +239,13 @@ pub fn slice(value: Value, args: Args) -> Result<Value> {
         if slice >= extra {
             part.extend(fill.clone());
         }
-        made.push(Value::list(part)?);
+        made.push(PyValue::list(part)?);
         at = end;
     }
-    Value::iterator("generator", made)
+    PyValue::iterator("generator", made)
 }
 
-pub fn batch(value: Value, args: Args) -> Result<Value> {
+pub fn batch(value: PyValue, args: Args) -> Result<PyValue> {
     let [count, fill] = args.bind("batch", ["linecount", "fill_with"])?;
     let count = int_or(Some(required(count, "batch", "linecount")?), 0)?;
     let items = value.items()?;
@@ -252,7 +260,7 @@ pub fn batch(value: Value, args: Args) -> Result<Value> {
             drop(meter::Charge::of(missing.saturating_mul(48))?);
             part.extend(std::iter::repeat_n(fill, missing));
         }
-        made.push(Value::list(part)?);
+        made.push(PyValue::list(part)?);
     }
-    Value::iterator("generator", made)
+    PyValue::iterator("generator", made)
 }

@@ -1,32 +1,32 @@
 //! Filters of text.
 
-use super::select::{Path, attribute_of};
+use super::select::{ItemPath, attribute_of};
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, not_none, required, text as text_of},
+    error::{Error, Result},
     meter,
     meter::Writer,
     methods, print, printf, unicode,
-    value::Value,
+    value::PyValue,
 };
 
-pub fn upper(value: Value, args: Args) -> Result<Value> {
+pub fn upper(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("upper")?;
-    Value::text(methods::upper(&print::to_text(&value)?)?)
+    PyValue::text(methods::upper(&print::to_text(&value)?)?)
 }
 
-pub fn lower(value: Value, args: Args) -> Result<Value> {
+pub fn lower(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("lower")?;
-    Value::text(methods::lower(&print::to_text(&value)?)?)
+    PyValue::text(methods::lower(&print::to_text(&value)?)?)
 }
 
-pub fn capitalize(value: Value, args: Args) -> Result<Value> {
+pub fn capitalize(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("capitalize")?;
-    Value::text(methods::capitalize(&print::to_text(&value)?)?)
+    PyValue::text(methods::capitalize(&print::to_text(&value)?)?)
 }
 
 /// Words begin after whitespace, `-` and opening brackets.
-pub fn title(value: Value, args: Args) -> Result<Value> {
+pub fn title(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("title")?;
     let text = print::to_text(&value)?;
     meter::read(4 * text.len())?;
@@ -42,23 +42,23 @@ pub fn title(value: Value, args: Args) -> Result<Value> {
         out.push_str(&chars.as_str().to_lowercase());
         rest = &rest[word..];
     }
-    Value::text(out)
+    PyValue::text(out)
 }
 
-pub fn center(value: Value, args: Args) -> Result<Value> {
+pub fn center(value: PyValue, args: Args) -> Result<PyValue> {
     let [width] = args.bind("center", ["width"])?;
-    let Value::Text(text) = print::to_value(&value)? else { return Err(Error::new("expected str")) };
+    let PyValue::Text(text) = print::to_value(&value)? else { return Err(Error::new("expected str")) };
     methods::center(&text, int_or(width, 80)?, " ")
 }
 
-pub fn trim(value: Value, args: Args) -> Result<Value> {
+pub fn trim(value: PyValue, args: Args) -> Result<PyValue> {
     let [chars] = args.bind("trim", ["chars"])?;
     let chars = not_none(chars).map(|chars| text_of(&chars, "strip")).transpose()?;
     let text = print::to_text(&value)?;
-    Value::text(methods::strip(&text, chars.as_deref(), methods::Side::Both)?)
+    PyValue::text(methods::strip(&text, chars.as_deref(), methods::TextSide::Both)?)
 }
 
-pub fn replace(value: Value, args: Args) -> Result<Value> {
+pub fn replace(value: PyValue, args: Args) -> Result<PyValue> {
     let [old, new, count] = args.bind("replace", ["old", "new", "count"])?;
     let old = print::to_text(&required(old, "replace", "old")?)?;
     let new = print::to_text(&required(new, "replace", "new")?)?;
@@ -66,10 +66,10 @@ pub fn replace(value: Value, args: Args) -> Result<Value> {
     methods::replace(&print::to_text(&value)?, &old, &new, count)
 }
 
-pub fn join(value: Value, args: Args) -> Result<Value> {
+pub fn join(value: PyValue, args: Args) -> Result<PyValue> {
     let [separator, attribute] = args.bind("join", ["d", "attribute"])?;
     let separator = separator.map_or(Ok(String::new()), |separator| print::to_text(&separator))?;
-    let path = Path::new(attribute)?;
+    let path = ItemPath::new(attribute)?;
     let mut out = Writer::default();
     for (i, item) in value.items()?.iter().enumerate() {
         if i > 0 {
@@ -77,26 +77,26 @@ pub fn join(value: Value, args: Args) -> Result<Value> {
         }
         print::write(&attribute_of(item, &path, None)?, &mut out)?;
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
-pub fn format(value: Value, args: Args) -> Result<Value> {
+pub fn format(value: PyValue, args: Args) -> Result<PyValue> {
     if !args.positional.is_empty() && !args.named.is_empty() {
         return Err(Error::new("can't handle positional and keyword arguments at the same time"));
     }
     let values = if args.named.is_empty() {
-        Value::tuple(args.positional)?
+        PyValue::tuple(args.positional)?
     } else {
-        let pairs = args.named.into_iter().map(|(name, value)| Ok((Value::text(&*name)?, value)));
-        Value::dict(pairs.collect::<Result<Vec<_>>>()?)?
+        let pairs = args.named.into_iter().map(|(name, value)| Ok((PyValue::text(&*name)?, value)));
+        PyValue::dict(pairs.collect::<Result<Vec<_>>>()?)?
     };
     printf::format(&print::to_text(&value)?, &values)
 }
 
-pub fn wordcount(value: Value, args: Args) -> Result<Value> {
+pub fn wordcount(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("wordcount")?;
     let text = print::to_text(&value)?;
     meter::read(8 * text.len())?;
     let words = text.split(|c| !unicode::is_word(c)).filter(|word| !word.is_empty());
-    Ok(Value::Int(words.count() as i128))
+    Ok(PyValue::Int(words.count() as i128))
 }

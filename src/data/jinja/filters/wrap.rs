@@ -1,27 +1,28 @@
 //! Filters that lay text out in lines.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{Args, int, int_or, is_true, not_none, text},
+    error::{Error, Result},
     meter,
     meter::Writer,
     methods::{self, Ends},
-    number, unicode,
-    value::Value,
+    undefined::defined,
+    unicode,
+    value::PyValue,
 };
 
 /// The text of a value that must be one.
-fn input(value: &Value, name: &str) -> Result<String> {
-    number::defined(value)?;
+fn input(value: &PyValue, name: &str) -> Result<String> {
+    defined(value)?;
     text(value, name)
 }
 
-pub fn indent(value: Value, args: Args) -> Result<Value> {
+pub fn indent(value: PyValue, args: Args) -> Result<PyValue> {
     let [width, first, blank] = args.bind("indent", ["width", "first", "blank"])?;
     let source = input(&value, "indent")?;
     let indention = match width {
         None => " ".repeat(4),
-        Some(Value::Text(text)) => text.text.clone(),
+        Some(PyValue::Text(text)) => text.text.clone(),
         Some(width) => {
             let mut indention = Writer::default();
             indention.repeat(" ", usize::try_from(int(&width)?.max(0)).unwrap_or(usize::MAX))?;
@@ -41,10 +42,10 @@ pub fn indent(value: Value, args: Args) -> Result<Value> {
         }
         out.push(line)?;
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
-pub fn truncate(value: Value, args: Args) -> Result<Value> {
+pub fn truncate(value: PyValue, args: Args) -> Result<PyValue> {
     let [length, kill_words, end, leeway] =
         args.bind("truncate", ["length", "killwords", "end", "leeway"])?;
     let source = input(&value, "truncate")?;
@@ -64,12 +65,12 @@ pub fn truncate(value: Value, args: Args) -> Result<Value> {
     let kept: String =
         source.chars().take(usize::try_from(length - end_chars).unwrap_or(usize::MAX)).collect();
     if is_true(kill_words) {
-        return Value::text(kept + &end);
+        return PyValue::text(kept + &end);
     }
-    Value::text(kept.rsplit_once(' ').map_or(kept.as_str(), |(before, _)| before).to_owned() + &end)
+    PyValue::text(kept.rsplit_once(' ').map_or(kept.as_str(), |(before, _)| before).to_owned() + &end)
 }
 
-pub fn wordwrap(value: Value, args: Args) -> Result<Value> {
+pub fn wordwrap(value: PyValue, args: Args) -> Result<PyValue> {
     let names = ["width", "break_long_words", "wrapstring", "break_on_hyphens"];
     let [width, break_long_words, wrap_string, break_on_hyphens] = args.bind("wordwrap", names)?;
     let source = input(&value, "wordwrap")?;
@@ -96,7 +97,7 @@ pub fn wordwrap(value: Value, args: Args) -> Result<Value> {
             out.push(&wrapped)?;
         }
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
 /// Words and the whitespace between them.

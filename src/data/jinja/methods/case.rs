@@ -1,6 +1,6 @@
 //! Upper, lower and title case.
 
-use crate::data::jinja::{Result, meter, unicode};
+use crate::data::jinja::{error::Result, meter, unicode};
 
 /// `str.upper`.
 pub fn upper(text: &str) -> Result<String> {
@@ -14,7 +14,7 @@ pub fn lower(text: &str) -> Result<String> {
     Ok(text.to_lowercase())
 }
 
-/// `str.casefold`, where it is that of `str.lower` but for the ligatures of Latin.
+/// `str.casefold`.
 pub fn casefold(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     let mut out = String::with_capacity(text.len());
@@ -87,7 +87,7 @@ pub fn swapcase(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The lower case of the sigma at a place: another one ends a word.
+/// Lower case of the sigma at a position, which differs at the end of a word.
 fn final_sigma(text: &str, at: usize) -> char {
     let sigma = 'Σ'.len_utf8();
     let letter = |c: &char| *c != '\'' && *c != '.' && *c != '\u{ad}';

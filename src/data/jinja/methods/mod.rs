@@ -7,101 +7,25 @@ mod case;
 mod split;
 
 use super::{
-    Error, Result,
-    args::{Args, required},
+    args::{Args, bounds, required},
     compare,
-    value::{Value, View},
+    error::{Error, Result},
+    value::{PyValue, View},
 };
 
 pub use case::{capitalize, is_lower, is_upper, lower, upper};
-pub use split::{Ends, Side, lines, split_on_spaces, strip};
+pub use split::{Ends, TextSide, lines, split_on_spaces, strip};
 pub use text::{center, replace};
 
-/// Methods of `str`.
-pub const TEXT: [&str; 47] = [
-    "capitalize",
-    "casefold",
-    "center",
-    "count",
-    "encode",
-    "endswith",
-    "expandtabs",
-    "find",
-    "format",
-    "format_map",
-    "index",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "isdecimal",
-    "isdigit",
-    "isidentifier",
-    "islower",
-    "isnumeric",
-    "isprintable",
-    "isspace",
-    "istitle",
-    "isupper",
-    "join",
-    "ljust",
-    "lower",
-    "lstrip",
-    "maketrans",
-    "partition",
-    "removeprefix",
-    "removesuffix",
-    "replace",
-    "rfind",
-    "rindex",
-    "rjust",
-    "rpartition",
-    "rsplit",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "swapcase",
-    "title",
-    "translate",
-    "upper",
-    "zfill",
-];
-
-const DICT: [&str; 6] = ["copy", "fromkeys", "get", "items", "keys", "values"];
-const DICT_MUTATING: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
-const LIST: [&str; 3] = ["copy", "count", "index"];
-const LIST_MUTATING: [&str; 8] = ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
-const SEQUENCE: [&str; 2] = ["count", "index"];
-const INT: [&str; 6] = ["as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "to_bytes"];
-const FLOAT: [&str; 5] = ["as_integer_ratio", "conjugate", "fromhex", "hex", "is_integer"];
-const GENERATOR: [&str; 7] = ["close", "gi_code", "gi_frame", "gi_running", "gi_yieldfrom", "send", "throw"];
-
-/// Methods that a value has: those that templates may call, and those that would change it.
-pub fn names(value: &Value) -> (&'static [&'static str], &'static [&'static str]) {
-    match value {
-        Value::Text(_) | Value::Markup(_) => (&TEXT, &[]),
-        Value::Dict(_) => (&DICT, &DICT_MUTATING),
-        Value::List(_) => (&LIST, &LIST_MUTATING),
-        Value::Tuple(_) | Value::Range(_) => (&SEQUENCE, &[]),
-        Value::Int(_) | Value::Bool(_) => (&INT, &[]),
-        Value::Float(_) => (&FLOAT, &[]),
-        Value::View(View::Keys | View::Items, _) => (&["isdisjoint"], &[]),
-        Value::Iterator(iterator) if iterator.kind == "generator" => (&GENERATOR, &[]),
-        Value::Cycler(_) => (&["next", "reset"], &[]),
-        _ => (&[], &[]),
-    }
-}
-
-/// `object.name(*args)`, for one of the names that [`names`] gives.
-pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
+/// `object.name(*args)`, for one of the names that [`names::methods`](super::names) returns.
+pub fn call(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
     match object {
-        Value::Text(text) => text::call(text, name, args),
-        Value::Dict(dict) => match name {
+        PyValue::Text(text) => text::call(text, name, args),
+        PyValue::Dict(dict) => match name {
             "get" => {
                 let [key, default] = args.bind_positional("get")?;
                 let key = required(key, "get", "key")?;
-                Ok(dict.get(&key)?.cloned().or(default).unwrap_or(Value::None))
+                Ok(dict.get(&key)?.cloned().or(default).unwrap_or(PyValue::None))
             }
             "copy" => {
                 args.none("copy")?;
@@ -114,14 +38,14 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                     "keys" => View::Keys,
                     _ => View::Values,
                 };
-                Ok(Value::View(view, dict.clone()))
+                Ok(PyValue::View(view, dict.clone()))
             }
             _ => unsupported(object, name),
         },
-        Value::List(_) | Value::Tuple(_) | Value::Range(_) => match name {
+        PyValue::List(_) | PyValue::Tuple(_) | PyValue::Range(_) => match name {
             "copy" => {
                 args.none("copy")?;
-                Value::list(object.items()?)
+                PyValue::list(object.items()?)
             }
             "count" => {
                 let [item] = args.bind_positional("count")?;
@@ -130,7 +54,7 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                 for found in object.items()? {
                     count += i128::from(compare::equal(&found, &item)?);
                 }
-                Ok(Value::Int(count))
+                Ok(PyValue::Int(count))
             }
             "index" => {
                 let [item, start, stop] = args.bind_positional("index")?;
@@ -139,24 +63,24 @@ pub fn call(object: &Value, name: &str, args: Args) -> Result<Value> {
                 let (start, stop) = bounds(items.len(), start, stop)?;
                 for (at, found) in items.iter().enumerate().take(stop).skip(start) {
                     if compare::equal(found, &item)? {
-                        return Ok(Value::Int(at as i128));
+                        return Ok(PyValue::Int(at as i128));
                     }
                 }
                 Err(Error::new(format!("{} is not in list", super::print::to_repr(&item)?)))
             }
             _ => unsupported(object, name),
         },
-        Value::Int(_) | Value::Bool(_) => number_method(object, name, args),
-        Value::Float(value) if name == "is_integer" => {
+        PyValue::Int(_) | PyValue::Bool(_) => number_method(object, name, args),
+        PyValue::Float(value) if name == "is_integer" => {
             args.none(name)?;
-            Ok(Value::Bool(value.is_finite() && value.fract() == 0.0))
+            Ok(PyValue::Bool(value.is_finite() && value.fract() == 0.0))
         }
-        Value::Float(_) if name == "conjugate" => Ok(object.clone()),
+        PyValue::Float(_) if name == "conjugate" => Ok(object.clone()),
         _ => unsupported(object, name),
     }
 }
 
-fn number_method(object: &Value, name: &str, args: Args) -> Result<Value> {
+fn number_method(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
     let size = object.as_int().unwrap_or(0).unsigned_abs();
     let result = match name {
         "bit_length" => i128::from(u128::BITS - size.leading_zeros()),
@@ -165,20 +89,9 @@ fn number_method(object: &Value, name: &str, args: Args) -> Result<Value> {
         _ => return unsupported(object, name),
     };
     args.none(name)?;
-    Ok(Value::Int(result))
+    Ok(PyValue::Int(result))
 }
 
-fn unsupported(object: &Value, name: &str) -> Result<Value> {
+fn unsupported(object: &PyValue, name: &str) -> Result<PyValue> {
     Err(Error::unsupported(format!("the method '{name}' of '{}'", object.type_name())))
-}
-
-/// The bounds `start` and `stop` of a search in `length` items.
-fn bounds(length: usize, start: Option<Value>, stop: Option<Value>) -> Result<(usize, usize)> {
-    let bound = |value: Option<Value>, default: usize| -> Result<usize> {
-        let Some(value) = value.filter(|value| !matches!(value, Value::None)) else { return Ok(default) };
-        let index = super::args::int(&value)?;
-        let index = if index < 0 { (index + length as i128).max(0) } else { index };
-        Ok(usize::try_from(index).unwrap_or(usize::MAX))
-    };
-    Ok((bound(start, 0)?, bound(stop, length)?.min(length)))
 }

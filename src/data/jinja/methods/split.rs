@@ -1,40 +1,42 @@
 //! Splitting and stripping.
 
 use crate::data::jinja::{
-    Error, Result,
     args::{self, Args, not_none},
-    meter, unicode,
-    value::{Text, Value},
+    error::{Error, Result},
+    meter,
+    text::Text,
+    unicode,
+    value::PyValue,
 };
 
-/// Which end of a text a method works on.
+/// The end of a text that a method works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum TextSide {
     Left,
     Right,
     Both,
 }
 
 /// `str.strip`, `str.lstrip` and `str.rstrip`.
-pub fn strip<'a>(text: &'a str, chars: Option<&str>, side: Side) -> Result<&'a str> {
+pub fn strip<'a>(text: &'a str, chars: Option<&str>, side: TextSide) -> Result<&'a str> {
     meter::read(text.len() * chars.map_or(1, |chars| 1 + chars.len() / 8))?;
     let stripped = |c: char| chars.map_or_else(|| unicode::is_space(c), |chars| chars.contains(c));
     Ok(match side {
-        Side::Left => text.trim_start_matches(stripped),
-        Side::Right => text.trim_end_matches(stripped),
-        Side::Both => text.trim_matches(stripped),
+        TextSide::Left => text.trim_start_matches(stripped),
+        TextSide::Right => text.trim_end_matches(stripped),
+        TextSide::Both => text.trim_matches(stripped),
     })
 }
 
 /// A method of a text that strips.
-pub fn strip_method(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+pub fn strip_method(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [chars] = args.bind_positional(name)?;
     let chars = match not_none(chars) {
         None => None,
-        Some(Value::Text(chars)) => Some(chars),
+        Some(PyValue::Text(chars)) => Some(chars),
         Some(_) => return Err(Error::new(format!("{name} arg must be None or str"))),
     };
-    Value::text(strip(&text.text, chars.as_ref().map(|chars| chars.text.as_str()), side)?)
+    PyValue::text(strip(&text.text, chars.as_ref().map(|chars| chars.text.as_str()), side)?)
 }
 
 /// The parts between runs of whitespace.
@@ -43,13 +45,13 @@ pub fn split_on_spaces(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `str.split` and `str.rsplit`.
-pub fn split(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+pub fn split(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [separator, limit] = args.bind(name, ["sep", "maxsplit"])?;
     let limit = usize::try_from(args::int_or(limit, -1)?).unwrap_or(usize::MAX);
     let text = text.text.as_str();
     meter::read(text.len())?;
     let parts: Vec<&str> = match not_none(separator) {
-        None if side == Side::Left => split_spaces_left(text, limit),
+        None if side == TextSide::Left => split_spaces_left(text, limit),
         None => split_spaces_right(text, limit),
         Some(separator) => {
             let separator = args::text(&separator, name)?;
@@ -57,7 +59,7 @@ pub fn split(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
                 return Err(Error::new("empty separator"));
             }
             let limit = limit.saturating_add(1);
-            if side == Side::Left {
+            if side == TextSide::Left {
                 text.splitn(limit, &separator).collect()
             } else {
                 let mut parts: Vec<&str> = text.rsplitn(limit, &separator).collect();
@@ -70,8 +72,8 @@ pub fn split(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
 }
 
 /// A list of texts.
-fn texts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Value> {
-    Value::list(parts.into_iter().map(Value::text).collect::<Result<_>>()?)
+fn texts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<PyValue> {
+    PyValue::list(parts.into_iter().map(PyValue::text).collect::<Result<_>>()?)
 }
 
 fn split_spaces_left(text: &str, limit: usize) -> Vec<&str> {
@@ -135,7 +137,7 @@ pub enum Ends {
 }
 
 /// `str.splitlines`.
-pub fn split_lines(text: &Text, args: Args) -> Result<Value> {
+pub fn split_lines(text: &Text, args: Args) -> Result<PyValue> {
     let [keep] = args.bind("splitlines", ["keepends"])?;
     meter::read(text.text.len())?;
     let ends = if args::int_or(keep, 0)? == 0 { Ends::Dropped } else { Ends::Kept };
@@ -143,7 +145,7 @@ pub fn split_lines(text: &Text, args: Args) -> Result<Value> {
 }
 
 /// `str.partition` and `str.rpartition`.
-pub fn partition(text: &Text, name: &str, args: Args, side: Side) -> Result<Value> {
+pub fn partition(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [separator] = args.bind_positional(name)?;
     let separator = args::text(&args::required(separator, name, "sep")?, name)?;
     if separator.is_empty() {
@@ -151,7 +153,7 @@ pub fn partition(text: &Text, name: &str, args: Args, side: Side) -> Result<Valu
     }
     let text = text.text.as_str();
     meter::read(text.len())?;
-    let parts = if side == Side::Left {
+    let parts = if side == TextSide::Left {
         match text.split_once(&separator) {
             Some((before, after)) => [before, &separator, after],
             None => [text, "", ""],
@@ -162,5 +164,5 @@ pub fn partition(text: &Text, name: &str, args: Args, side: Side) -> Result<Valu
             None => ["", "", text],
         }
     };
-    Value::tuple(parts.into_iter().map(Value::text).collect::<Result<_>>()?)
+    PyValue::tuple(parts.into_iter().map(PyValue::text).collect::<Result<_>>()?)
 }

@@ -1,20 +1,21 @@
 //! Methods of `str`.
 
 use super::{
-    bounds, case,
-    split::{self, Side},
+    case,
+    split::{self, TextSide},
 };
 use crate::data::jinja::{
-    Error, Result,
-    args::{self, Args, int_or, required},
+    args::{self, Args, bounds, int_or, required},
+    error::{Error, Result},
     format, meter,
     meter::Writer,
+    text::Text,
     unicode,
-    value::{Text, Value},
+    value::PyValue,
 };
 
 /// `text.name(*args)`.
-pub fn call(text: &Text, name: &str, args: Args) -> Result<Value> {
+pub fn call(text: &Text, name: &str, args: Args) -> Result<PyValue> {
     meter::read(text.text.len())?;
     let cased: Option<fn(&str) -> Result<String>> = match name {
         "upper" => Some(case::upper),
@@ -27,22 +28,22 @@ pub fn call(text: &Text, name: &str, args: Args) -> Result<Value> {
     };
     if let Some(cased) = cased {
         args.none(name)?;
-        return Value::text(cased(&text.text)?);
+        return PyValue::text(cased(&text.text)?);
     }
     if let Some(test) = predicate(name) {
         args.none(name)?;
         meter::read(16 * text.text.len())?;
-        return Ok(Value::Bool(test(&text.text)));
+        return Ok(PyValue::Bool(test(&text.text)));
     }
     match name {
-        "strip" => split::strip_method(text, name, args, Side::Both),
-        "lstrip" => split::strip_method(text, name, args, Side::Left),
-        "rstrip" => split::strip_method(text, name, args, Side::Right),
-        "split" => split::split(text, name, args, Side::Left),
-        "rsplit" => split::split(text, name, args, Side::Right),
+        "strip" => split::strip_method(text, name, args, TextSide::Both),
+        "lstrip" => split::strip_method(text, name, args, TextSide::Left),
+        "rstrip" => split::strip_method(text, name, args, TextSide::Right),
+        "split" => split::split(text, name, args, TextSide::Left),
+        "rsplit" => split::split(text, name, args, TextSide::Right),
         "splitlines" => split::split_lines(text, args),
-        "partition" => split::partition(text, name, args, Side::Left),
-        "rpartition" => split::partition(text, name, args, Side::Right),
+        "partition" => split::partition(text, name, args, TextSide::Left),
+        "rpartition" => split::partition(text, name, args, TextSide::Right),
         "startswith" | "endswith" => affix(text, name, args),
         "removeprefix" | "removesuffix" => {
             let [affix] = args.bind_positional(name)?;
@@ -52,7 +53,7 @@ pub fn call(text: &Text, name: &str, args: Args) -> Result<Value> {
             } else {
                 text.text.strip_suffix(affix.as_str())
             };
-            Value::text(rest.unwrap_or(&text.text))
+            PyValue::text(rest.unwrap_or(&text.text))
         }
         "find" | "rfind" | "index" | "rindex" | "count" => search(text, name, args),
         "replace" => {
@@ -74,7 +75,7 @@ pub fn call(text: &Text, name: &str, args: Args) -> Result<Value> {
         "format" => format::format(&text.text, &args),
         "format_map" => {
             let [map] = args.bind_positional(name)?;
-            let Value::Dict(dict) = required(map, name, "mapping")? else {
+            let PyValue::Dict(dict) = required(map, name, "mapping")? else {
                 return Err(Error::unsupported("'format_map' with other than a dict"));
             };
             let named =
@@ -107,7 +108,7 @@ fn predicate(name: &str) -> Option<fn(&str) -> bool> {
 }
 
 /// The part of a text between two bounds in characters, and where it starts in bytes; `None` if they cross.
-fn part(text: &Text, start: Option<Value>, stop: Option<Value>) -> Result<Option<&str>> {
+fn part(text: &Text, start: Option<PyValue>, stop: Option<PyValue>) -> Result<Option<&str>> {
     let (start, stop) = bounds(text.chars, start, stop)?;
     if start > stop || start > text.chars {
         return Ok(None);
@@ -116,15 +117,15 @@ fn part(text: &Text, start: Option<Value>, stop: Option<Value>) -> Result<Option
     Ok(Some(&text.text[byte(start)..byte(stop)]))
 }
 
-fn affix(text: &Text, name: &str, args: Args) -> Result<Value> {
+fn affix(text: &Text, name: &str, args: Args) -> Result<PyValue> {
     let [affix, start, stop] = args.bind_positional(name)?;
     let affixes = match required(affix, name, "affix")? {
-        Value::Tuple(list) => list.items.clone(),
+        PyValue::Tuple(list) => list.items.clone(),
         single => vec![single],
     };
     let part = part(text, start, stop)?;
     for affix in &affixes {
-        let Value::Text(affix) = affix else {
+        let PyValue::Text(affix) = affix else {
             let found = affix.type_name();
             return Err(Error::new(format!("{name} first arg must be str or a tuple of str, not {found}")));
         };
@@ -135,37 +136,37 @@ fn affix(text: &Text, name: &str, args: Args) -> Result<Value> {
             part.ends_with(affix.text.as_str())
         };
         if found {
-            return Ok(Value::Bool(true));
+            return Ok(PyValue::Bool(true));
         }
     }
-    Ok(Value::Bool(false))
+    Ok(PyValue::Bool(false))
 }
 
-fn search(text: &Text, name: &str, args: Args) -> Result<Value> {
+fn search(text: &Text, name: &str, args: Args) -> Result<PyValue> {
     let [needle, start, stop] = args.bind_positional(name)?;
     let needle = args::text(&required(needle, name, "sub")?, name)?;
     let Some(part) = part(text, start, stop)? else {
         return match name {
-            "count" => Ok(Value::Int(0)),
-            "find" | "rfind" => Ok(Value::Int(-1)),
+            "count" => Ok(PyValue::Int(0)),
+            "find" | "rfind" => Ok(PyValue::Int(-1)),
             _ => Err(Error::new("substring not found")),
         };
     };
     if name == "count" {
         let count = if needle.is_empty() { part.chars().count() + 1 } else { part.matches(&needle).count() };
-        return Ok(Value::Int(count as i128));
+        return Ok(PyValue::Int(count as i128));
     }
     let found = if name.starts_with('r') { part.rfind(&needle) } else { part.find(&needle) };
     let offset = part.as_ptr() as usize - text.text.as_ptr() as usize;
     match found {
-        Some(at) => Ok(Value::Int(text.text[..offset + at].chars().count() as i128)),
-        None if name.ends_with("find") => Ok(Value::Int(-1)),
+        Some(at) => Ok(PyValue::Int(text.text[..offset + at].chars().count() as i128)),
+        None if name.ends_with("find") => Ok(PyValue::Int(-1)),
         None => Err(Error::new("substring not found")),
     }
 }
 
 /// `str.replace`; a negative count replaces all.
-pub fn replace(text: &str, old: &str, new: &str, count: i128) -> Result<Value> {
+pub fn replace(text: &str, old: &str, new: &str, count: i128) -> Result<PyValue> {
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
     let mut out = Writer::default();
     let mut rest = text;
@@ -187,16 +188,16 @@ pub fn replace(text: &str, old: &str, new: &str, count: i128) -> Result<Value> {
         }
     }
     out.push(rest)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
-fn join(separator: &Text, items: &Value) -> Result<Value> {
+fn join(separator: &Text, items: &PyValue) -> Result<PyValue> {
     if !items.is_iterable() {
         return Err(Error::new("can only join an iterable"));
     }
     let mut out = Writer::default();
     for (i, item) in items.items()?.iter().enumerate() {
-        let Value::Text(text) = item else {
+        let PyValue::Text(text) = item else {
             let found = item.type_name();
             return Err(Error::new(format!("sequence item {i}: expected str instance, {found} found")));
         };
@@ -205,26 +206,26 @@ fn join(separator: &Text, items: &Value) -> Result<Value> {
         }
         out.push(&text.text)?;
     }
-    Value::written(out)
+    PyValue::written(out)
 }
 
 /// `str.center`.
-pub fn center(text: &Text, width: i128, fill: &str) -> Result<Value> {
+pub fn center(text: &Text, width: i128, fill: &str) -> Result<PyValue> {
     let width = usize::try_from(width.max(0)).unwrap_or(usize::MAX);
     let space = width.saturating_sub(text.chars);
     let left = space / 2 + (space & width & 1);
     pad(text, left, space - left, fill)
 }
 
-fn pad(text: &Text, left: usize, right: usize, fill: &str) -> Result<Value> {
+fn pad(text: &Text, left: usize, right: usize, fill: &str) -> Result<PyValue> {
     let mut out = Writer::default();
     out.repeat(fill, left)?;
     out.push(&text.text)?;
     out.repeat(fill, right)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
-fn justify(text: &Text, name: &str, args: Args) -> Result<Value> {
+fn justify(text: &Text, name: &str, args: Args) -> Result<PyValue> {
     let [width, fill] = args.bind_positional(name)?;
     let width = args::int(&required(width, name, "width")?)?;
     let fill = fill.map_or(Ok(" ".to_owned()), |fill| args::text(&fill, name))?;
@@ -239,7 +240,7 @@ fn justify(text: &Text, name: &str, args: Args) -> Result<Value> {
     }
 }
 
-fn zfill(text: &Text, args: Args) -> Result<Value> {
+fn zfill(text: &Text, args: Args) -> Result<PyValue> {
     let [width] = args.bind_positional("zfill")?;
     let width = args::int(&required(width, "zfill", "width")?)?;
     let space = usize::try_from(width.max(0)).unwrap_or(usize::MAX).saturating_sub(text.chars);
@@ -248,10 +249,10 @@ fn zfill(text: &Text, args: Args) -> Result<Value> {
     out.push(&text.text[..text.text.len() - digits.len()])?;
     out.repeat("0", space)?;
     out.push(digits)?;
-    Value::written(out)
+    PyValue::written(out)
 }
 
-fn expand_tabs(text: &str, size: i128) -> Result<Value> {
+fn expand_tabs(text: &str, size: i128) -> Result<PyValue> {
     let size = usize::try_from(size.max(0)).unwrap_or(usize::MAX);
     let mut out = Writer::default();
     let mut column = 0;
@@ -269,5 +270,5 @@ fn expand_tabs(text: &str, size: i128) -> Result<Value> {
             }
         }
     }
-    Value::written(out)
+    PyValue::written(out)
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Named, Parser};
+use super::{NameKind, TemplateParser};
 use crate::data::jinja::{
-    Result,
-    ast::{Arguments, Comparison, Expr, Kind, Operator},
+    ast::{BinaryOp, CallArguments, CompareOp, Expr, ExprKind},
+    error::Result,
     lexer::TokenKind,
     meter,
-    value::Text,
+    text::Text,
 };
 
-impl Parser {
-    fn make(&self, line: usize, kind: Kind) -> Result<Expr> {
+impl TemplateParser {
+    fn make(&self, line: usize, kind: ExprKind) -> Result<Expr> {
         let expression = Expr::new(line, kind);
         if expression.depth > meter::MAX_NESTING {
             return self.fail(format!("an expression of more than {} levels", meter::MAX_NESTING));
@@ -39,7 +39,7 @@ impl Parser {
         let line = self.line();
         let (mut items, is_tuple) = self.items(ends, parse)?;
         if is_tuple {
-            return self.make(line, Kind::Tuple(items));
+            return self.make(line, ExprKind::Tuple(items));
         }
         match items.pop() {
             Some(item) => Ok(item),
@@ -80,7 +80,7 @@ impl Parser {
             let test = self.or()?;
             let otherwise = if self.skip_name("else") { Some(self.expression()?) } else { None };
             self.named.truncate(known);
-            value = self.make(line, Kind::Condition(Box::new((test, value, otherwise))))?;
+            value = self.make(line, ExprKind::Condition(Box::new((test, value, otherwise))))?;
             line = self.line();
         }
         Ok(value)
@@ -91,7 +91,7 @@ impl Parser {
         let mut left = self.and()?;
         while self.skip_name("or") {
             let right = self.and()?;
-            left = self.make(line, Kind::Or(Box::new((left, right))))?;
+            left = self.make(line, ExprKind::Or(Box::new((left, right))))?;
         }
         Ok(left)
     }
@@ -101,7 +101,7 @@ impl Parser {
         let mut left = self.not()?;
         while self.skip_name("and") {
             let right = self.not()?;
-            left = self.make(line, Kind::And(Box::new((left, right))))?;
+            left = self.make(line, ExprKind::And(Box::new((left, right))))?;
         }
         Ok(left)
     }
@@ -110,27 +110,27 @@ impl Parser {
         let line = self.line();
         if self.skip_name("not") {
             let inner = self.nested(Self::not)?;
-            return self.make(line, Kind::Not(Box::new(inner)));
+            return self.make(line, ExprKind::Not(Box::new(inner)));
         }
         self.compare()
     }
 
-    fn comparison(&mut self) -> Option<Comparison> {
+    fn comparison(&mut self) -> Option<CompareOp> {
         let comparison = match self.kind() {
-            TokenKind::Operator("==") => Comparison::Equal,
-            TokenKind::Operator("!=") => Comparison::NotEqual,
-            TokenKind::Operator("<") => Comparison::Less,
-            TokenKind::Operator("<=") => Comparison::LessEqual,
-            TokenKind::Operator(">") => Comparison::Greater,
-            TokenKind::Operator(">=") => Comparison::GreaterEqual,
-            TokenKind::Name(name) if &**name == "in" => Comparison::In,
+            TokenKind::Operator("==") => CompareOp::Equal,
+            TokenKind::Operator("!=") => CompareOp::NotEqual,
+            TokenKind::Operator("<") => CompareOp::Less,
+            TokenKind::Operator("<=") => CompareOp::LessEqual,
+            TokenKind::Operator(">") => CompareOp::Greater,
+            TokenKind::Operator(">=") => CompareOp::GreaterEqual,
+            TokenKind::Name(name) if &**name == "in" => CompareOp::In,
             TokenKind::Name(name) if &**name == "not" => {
                 let after = self.tokens.get(self.at + 1).map(|token| &token.kind);
                 if !matches!(after, Some(TokenKind::Name(name)) if &**name == "in") {
                     return None;
                 }
                 self.at += 1;
-                Comparison::NotIn
+                CompareOp::NotIn
             }
             _ => return None,
         };
@@ -148,11 +148,11 @@ impl Parser {
         if others.is_empty() {
             return Ok(first);
         }
-        self.make(line, Kind::Compare(Box::new(first), others))
+        self.make(line, ExprKind::Compare(Box::new(first), others))
     }
 
     fn sum(&mut self) -> Result<Expr> {
-        let operators = [("+", Operator::Add), ("-", Operator::Subtract)];
+        let operators = [("+", BinaryOp::Add), ("-", BinaryOp::Subtract)];
         self.binary(&operators, Self::concat)
     }
 
@@ -166,21 +166,21 @@ impl Parser {
         while self.skip_operator("~") {
             parts.push(self.product()?);
         }
-        self.make(line, Kind::Concat(parts))
+        self.make(line, ExprKind::Concat(parts))
     }
 
     fn product(&mut self) -> Result<Expr> {
         let operators = [
-            ("*", Operator::Multiply),
-            ("/", Operator::Divide),
-            ("//", Operator::FloorDivide),
-            ("%", Operator::Modulo),
+            ("*", BinaryOp::Multiply),
+            ("/", BinaryOp::Divide),
+            ("//", BinaryOp::FloorDivide),
+            ("%", BinaryOp::Modulo),
         ];
         self.binary(&operators, Self::power)
     }
 
     fn power(&mut self) -> Result<Expr> {
-        self.binary(&[("**", Operator::Power)], |parser| {
+        self.binary(&[("**", BinaryOp::Power)], |parser| {
             let node = parser.unary()?;
             parser.filters_and_tests(node)
         })
@@ -188,7 +188,7 @@ impl Parser {
 
     fn binary(
         &mut self,
-        operators: &[(&str, Operator)],
+        operators: &[(&str, BinaryOp)],
         operand: impl Fn(&mut Self) -> Result<Expr>,
     ) -> Result<Expr> {
         let line = self.line();
@@ -196,7 +196,7 @@ impl Parser {
         while let Some((_, operator)) = operators.iter().find(|(symbol, _)| self.is_operator(symbol)) {
             self.at += 1;
             let right = operand(self)?;
-            left = self.make(line, Kind::Binary(*operator, Box::new((left, right))))?;
+            left = self.make(line, ExprKind::Binary(*operator, Box::new((left, right))))?;
         }
         Ok(left)
     }
@@ -205,10 +205,10 @@ impl Parser {
         let line = self.line();
         let node = if self.skip_operator("-") {
             let inner = self.nested(Self::unary)?;
-            self.make(line, Kind::Negative(Box::new(inner)))?
+            self.make(line, ExprKind::Negative(Box::new(inner)))?
         } else if self.skip_operator("+") {
             let inner = self.nested(Self::unary)?;
-            self.make(line, Kind::Positive(Box::new(inner)))?
+            self.make(line, ExprKind::Positive(Box::new(inner)))?
         } else {
             self.primary()?
         };
@@ -219,12 +219,12 @@ impl Parser {
         let token = self.next();
         let kind = match token.kind {
             TokenKind::Name(name) => match &*name {
-                "true" | "True" => Kind::Bool(true),
-                "false" | "False" => Kind::Bool(false),
-                "none" | "None" => Kind::None,
+                "true" | "True" => ExprKind::Bool(true),
+                "false" | "False" => ExprKind::Bool(false),
+                "none" | "None" => ExprKind::None,
                 _ => {
                     self.note_special(&name);
-                    Kind::Name(name)
+                    ExprKind::Name(name)
                 }
             },
             TokenKind::Text(mut text) => {
@@ -232,10 +232,10 @@ impl Parser {
                     text.push_str(more);
                     self.at += 1;
                 }
-                Kind::Text(Arc::new(Text::constant(text)))
+                ExprKind::Text(Arc::new(Text::constant(text)))
             }
-            TokenKind::Int(value) => Kind::Int(value),
-            TokenKind::Float(value) => Kind::Float(value),
+            TokenKind::Int(value) => ExprKind::Int(value),
+            TokenKind::Float(value) => ExprKind::Float(value),
             TokenKind::Operator("(") => {
                 let (mut items, is_tuple) = self.items(&[], Self::expression)?;
                 self.expect_operator(")")?;
@@ -243,12 +243,12 @@ impl Parser {
                     Some(item) if !is_tuple => return Ok(item),
                     last => {
                         items.extend(last);
-                        Kind::Tuple(items)
+                        ExprKind::Tuple(items)
                     }
                 }
             }
-            TokenKind::Operator("[") => Kind::List(self.list_items()?),
-            TokenKind::Operator("{") => Kind::Dict(self.dict_items()?),
+            TokenKind::Operator("[") => ExprKind::List(self.list_items()?),
+            TokenKind::Operator("{") => ExprKind::Dict(self.dict_items()?),
             _ => {
                 self.at -= 1;
                 return self.unexpected("an expression");
@@ -303,10 +303,10 @@ impl Parser {
             let line = self.line();
             node = if self.skip_operator(".") {
                 match self.next().kind {
-                    TokenKind::Name(name) => self.make(line, Kind::Attribute(Box::new(node), name))?,
+                    TokenKind::Name(name) => self.make(line, ExprKind::Attribute(Box::new(node), name))?,
                     TokenKind::Int(index) => {
-                        let index = self.make(line, Kind::Int(index))?;
-                        self.make(line, Kind::Item(Box::new((node, index))))?
+                        let index = self.make(line, ExprKind::Int(index))?;
+                        self.make(line, ExprKind::Item(Box::new((node, index))))?
                     }
                     _ => {
                         self.at -= 1;
@@ -317,7 +317,7 @@ impl Parser {
                 self.subscript(node, line)?
             } else if self.is_operator("(") {
                 let arguments = self.arguments()?;
-                self.make(line, Kind::Call(Box::new(node), arguments))?
+                self.make(line, ExprKind::Call(Box::new(node), arguments))?
             } else {
                 return Ok(node);
             };
@@ -339,10 +339,10 @@ impl Parser {
                     Some(index) if indices.is_empty() => index,
                     last => {
                         indices.extend(last);
-                        self.make(line, Kind::Tuple(indices))?
+                        self.make(line, ExprKind::Tuple(indices))?
                     }
                 };
-                return self.make(line, Kind::Item(Box::new((node, index))));
+                return self.make(line, ExprKind::Item(Box::new((node, index))));
             }
             if indices.len() > 1 {
                 return self.fail("unsupported: several slices");
@@ -360,7 +360,7 @@ impl Parser {
             return self.fail("unsupported: several slices");
         }
         self.expect_operator("]")?;
-        self.make(line, Kind::Slice(Box::new((node, parts))))
+        self.make(line, ExprKind::Slice(Box::new((node, parts))))
     }
 
     fn filters_and_tests(&mut self, mut node: Expr) -> Result<Expr> {
@@ -372,7 +372,7 @@ impl Parser {
                 self.test(node, line)?
             } else if self.is_operator("(") {
                 let arguments = self.arguments()?;
-                self.make(line, Kind::Call(Box::new(node), arguments))?
+                self.make(line, ExprKind::Call(Box::new(node), arguments))?
             } else {
                 return Ok(node);
             };
@@ -391,16 +391,16 @@ impl Parser {
     pub(super) fn filter(&mut self, node: Expr) -> Result<Expr> {
         let line = self.line();
         let name = self.dotted_name()?;
-        self.named.push((Named::Filter, name.clone(), line));
-        let arguments = if self.is_operator("(") { self.arguments()? } else { Arguments::default() };
-        self.make(line, Kind::Filter(Box::new(node), name, arguments))
+        self.named.push((NameKind::Filter, name.clone(), line));
+        let arguments = if self.is_operator("(") { self.arguments()? } else { CallArguments::default() };
+        self.make(line, ExprKind::Filter(Box::new(node), name, arguments))
     }
 
     fn test(&mut self, node: Expr, line: usize) -> Result<Expr> {
         let negated = self.skip_name("not");
         let name = self.dotted_name()?;
-        self.named.push((Named::Test, name.clone(), line));
-        let mut arguments = Arguments::default();
+        self.named.push((NameKind::Test, name.clone(), line));
+        let mut arguments = CallArguments::default();
         if self.is_operator("(") {
             arguments = self.arguments()?;
         } else if self.starts_argument() {
@@ -410,8 +410,8 @@ impl Parser {
             let argument = self.primary()?;
             arguments.positional.push(self.postfix(argument)?);
         }
-        let test = self.make(line, Kind::Test(Box::new(node), name, arguments))?;
-        if negated { self.make(line, Kind::Not(Box::new(test))) } else { Ok(test) }
+        let test = self.make(line, ExprKind::Test(Box::new(node), name, arguments))?;
+        if negated { self.make(line, ExprKind::Not(Box::new(test))) } else { Ok(test) }
     }
 
     /// Whether the current token begins the argument of a test without brackets.
@@ -432,10 +432,10 @@ impl Parser {
         Ok(name)
     }
 
-    fn arguments(&mut self) -> Result<Arguments> {
+    fn arguments(&mut self) -> Result<CallArguments> {
         const INVALID: &str = "invalid syntax for function call expression";
         self.expect_operator("(")?;
-        let mut arguments = Arguments::default();
+        let mut arguments = CallArguments::default();
         let mut first = true;
         while !self.skip_operator(")") {
             if !std::mem::take(&mut first) {

@@ -5,24 +5,24 @@ mod expression;
 use std::sync::Arc;
 
 use super::{
-    Error, Result,
-    ast::{BODY, Expr, For, Kind, LoopKind, Macro, Specials, Statement, Target},
-    filters, lexer,
-    lexer::{Token, TokenKind},
-    meter, tests,
+    ast::{AssignTarget, BODY, Expr, ExprKind, For, LoopKind, Macro, Specials, Statement},
+    error::{Error, Result},
+    lexer,
+    lexer::{TemplateToken, TokenKind},
+    meter, names, predicates,
 };
 
 /// A parsed template.
 #[derive(Debug)]
-pub struct Parsed {
+pub struct ParsedTemplate {
     pub body: Vec<Statement>,
     /// Whether it has `{% generation %}` blocks.
     pub has_generation: bool,
 }
 
 /// Parses a template.
-pub fn parse(source: &str) -> Result<Parsed> {
-    let mut parser = Parser {
+pub fn parse(source: &str) -> Result<ParsedTemplate> {
+    let mut parser = TemplateParser {
         tokens: lexer::tokens(source)?,
         at: 0,
         depth: 0,
@@ -35,32 +35,32 @@ pub fn parse(source: &str) -> Result<Parsed> {
     let body = parser.body(&[])?;
     parser.required.append(&mut parser.named);
     parser.check_names()?;
-    Ok(Parsed { body, has_generation: parser.has_generation })
+    Ok(ParsedTemplate { body, has_generation: parser.has_generation })
 }
 
 /// Whether a name is one of a filter or of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum NameKind {
     Filter,
     Test,
 }
 
-struct Parser {
-    tokens: Vec<Token>,
+struct TemplateParser {
+    tokens: Vec<TemplateToken>,
     at: usize,
     depth: usize,
     /// Loops around the current statement that `break` can leave.
     loops: usize,
     /// Filters and tests of the current scope; Jinja2 looks those outside of conditions up when it compiles.
-    named: Vec<(Named, Arc<str>, usize)>,
-    required: Vec<(Named, Arc<str>, usize)>,
+    named: Vec<(NameKind, Arc<str>, usize)>,
+    required: Vec<(NameKind, Arc<str>, usize)>,
     /// What the macros around the current statement read.
     macros: Vec<Specials>,
     has_generation: bool,
 }
 
-impl Parser {
-    fn token(&self) -> &Token {
+impl TemplateParser {
+    fn token(&self) -> &TemplateToken {
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
@@ -72,7 +72,7 @@ impl Parser {
         self.token().line
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> TemplateToken {
         let token = self.token().clone();
         self.at += 1;
         token
@@ -206,8 +206,8 @@ impl Parser {
     fn check_names(&self) -> Result<()> {
         for (named, name, line) in &self.required {
             let (known, what) = match named {
-                Named::Filter => (filters::find(name).is_some(), "filter"),
-                Named::Test => (tests::find(name).is_some(), "test"),
+                NameKind::Filter => (names::is_filter(name), "filter"),
+                NameKind::Test => (predicates::find(name).is_some(), "test"),
             };
             if !known {
                 return Err(Error::at(*line, format!("No {what} named '{name}'.")));
@@ -304,7 +304,7 @@ impl Parser {
         if self.skip_operator("=") {
             return Ok(Statement::Set(target, self.tuple()?));
         }
-        let body = Expr::new(self.line(), Kind::Name(BODY.into()));
+        let body = Expr::new(self.line(), ExprKind::Name(BODY.into()));
         let (filter, body) = self.scope(|parser| {
             let filter = parser.filters(body)?;
             Ok((filter, parser.whole_block("endset")?))
@@ -372,7 +372,7 @@ impl Parser {
         self.at += 1;
         let parameters = if self.is_operator("(") { self.scope(Self::parameters)? } else { Vec::new() };
         let call = self.expression()?;
-        if !matches!(call.kind, Kind::Call(..)) {
+        if !matches!(call.kind, ExprKind::Call(..)) {
             return self.fail("expected call");
         }
         let (body, reads) = self.macro_body("endcall")?;
@@ -381,7 +381,7 @@ impl Parser {
 
     fn filter_block(&mut self) -> Result<Statement> {
         self.at += 1;
-        let body = Expr::new(self.line(), Kind::Name(BODY.into()));
+        let body = Expr::new(self.line(), ExprKind::Name(BODY.into()));
         let (filter, body) = self.scope(|parser| {
             let filter = parser.filter(body)?;
             let filter = parser.filters(filter)?;
@@ -400,7 +400,7 @@ impl Parser {
     }
 
     /// A target of an assignment, which ends before one of the names in `ends`.
-    fn target(&mut self, ends: &[&str]) -> Result<Target> {
+    fn target(&mut self, ends: &[&str]) -> Result<AssignTarget> {
         let line = self.line();
         let mut targets = Vec::new();
         let mut tuple = false;
@@ -420,34 +420,34 @@ impl Parser {
             Some(target) if !tuple => Ok(target),
             Some(target) => {
                 targets.push(target);
-                Ok(Target::Tuple(targets, line))
+                Ok(AssignTarget::Tuple(targets, line))
             }
         }
     }
 
-    fn single_target(&mut self, ends: &[&str]) -> Result<Target> {
+    fn single_target(&mut self, ends: &[&str]) -> Result<AssignTarget> {
         if self.skip_operator("(") {
             let target = self.target(&[])?;
             self.expect_operator(")")?;
             return Ok(target);
         }
         let target = self.plain_target()?;
-        let Target::Name(name) = &target else { return Ok(target) };
+        let AssignTarget::Name(name) = &target else { return Ok(target) };
         if ends.contains(&"in") && &**name == "loop" {
             return self.fail("Can't assign to special loop variable in for-loop target");
         }
         if ends.is_empty() && self.is_operator(".") {
             let line = self.line();
             self.at += 1;
-            return Ok(Target::Attribute(name.clone(), self.expect_name()?, line));
+            return Ok(AssignTarget::Attribute(name.clone(), self.expect_name()?, line));
         }
         Ok(target)
     }
 
-    fn plain_target(&mut self) -> Result<Target> {
+    fn plain_target(&mut self) -> Result<AssignTarget> {
         let name = self.expect_name()?;
         self.assignable(&name)?;
-        Ok(Target::Name(name))
+        Ok(AssignTarget::Name(name))
     }
 }
 

@@ -1,23 +1,25 @@
-//! Attention whose scores are never there but for one block of queries and keys.
+//! Attention that computes scores for one block of queries and keys at a time.
 //!
-//! One loop runs over all pairs of blocks in which a query sees a key, query blocks in the outer order. What a query block
-//! has found so far is carried from turn to turn and begins anew with its first pair; results are written at every turn,
-//! and stay from its last. The number of turns is known to the compiler, which a loop in a loop would not have.
+//! One loop runs over all pairs of blocks in which a query attends to a key, ordered by query block. The online softmax of a
+//! query block is carried from iteration to iteration and reset at its first pair; results are written in every iteration, and
+//! those of its last pair remain. The trip count is known to the compiler, which that of a nested loop would not be.
 
 use super::{Scope, scale, seen};
 use crate::{
-    base::{ArrayShape, DType, Dim, Shape, Tag},
-    hlo::{Builder, CompId, Comparison, Turn, Value},
-    templates::{TemplateError, holes},
+    base::{ArrayShape, DType, Shape},
+    hlo::{Builder, CompId, ComparisonDirection, Iteration, Value, value_tree},
+    mesh::{Dim, LogicalSharding, WithLogicalSharding},
+    templates::{TemplateError, template_args},
 };
 
 /// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, where rows hold several sequences, the segments;
 /// and its gradient.
-pub(super) fn weave(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
+pub(super) fn instantiate(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
     let blocks = Blocks::new(scope, block, packed);
-    let module = scope.loom.module();
+    let module = scope.templates.module();
     let forward = module.try_define("attention", |b| blocks.forward(b))?;
-    module.set_gradient(forward, module.try_define("attention.grad", |b| blocks.backward(b))?);
+    let gradient = module.try_define("attention.grad", |b| blocks.backward(b))?;
+    scope.templates.vjps().set_custom(forward, gradient);
     Ok(forward)
 }
 
@@ -33,6 +35,15 @@ struct Blocks<'a> {
     packed: bool,
 }
 
+/// Indices of a pair of blocks, as the loops carry them.
+#[derive(Clone, Copy)]
+struct PairIndex<'b> {
+    /// `s32[]`, the query block.
+    query: Value<'b>,
+    /// `s32[]`, the key block.
+    key: Value<'b>,
+}
+
 /// A pair of blocks.
 struct Pair<'b> {
     /// `s32[]`, the first position of the query block.
@@ -40,9 +51,62 @@ struct Pair<'b> {
     /// `s32[]`, the first position of the key block.
     key: Value<'b>,
     /// `pred[]`, whether it is the first pair of its query block.
-    begins: Value<'b>,
-    /// The next pair, as the loop carries it.
-    next: [Value<'b>; 2],
+    is_first: Value<'b>,
+    next: PairIndex<'b>,
+}
+
+/// Operands of attention: `q [batch, kv_heads, seq, group, head_dim]`, `k` and `v [batch, kv_heads, seq, head_dim]`, the
+/// sequence padded to whole blocks.
+#[derive(Clone, Copy)]
+struct Operands<'b> {
+    q: Value<'b>,
+    k: Value<'b>,
+    v: Value<'b>,
+}
+
+/// The online softmax of a query block over the key blocks before this one.
+struct Softmax<'b> {
+    /// The largest score of each query.
+    max: Value<'b>,
+    /// The sum of exponentials.
+    sum: Value<'b>,
+    /// The sum of values, weighted with them.
+    weighted: Value<'b>,
+}
+
+struct ForwardCarry<'b> {
+    pair: PairIndex<'b>,
+    softmax: Softmax<'b>,
+    o: Value<'b>,
+    log_sum_exp: Value<'b>,
+}
+
+struct BackwardCarry<'b> {
+    pair: PairIndex<'b>,
+    /// The gradient of the query block, float32.
+    dq_block: Value<'b>,
+    dq: Value<'b>,
+    dk: Value<'b>,
+    dv: Value<'b>,
+}
+
+struct BackwardCaptures<'b> {
+    operands: Operands<'b>,
+    /// The cotangent of `o`.
+    d_o: Value<'b>,
+    log_sum_exp: Value<'b>,
+    /// The sum over features of `o * d_o`.
+    delta: Value<'b>,
+    segments: Option<Value<'b>>,
+}
+
+value_tree! {
+    PairIndex { query, key }
+    Operands { q, k, v }
+    Softmax { max, sum, weighted }
+    ForwardCarry { pair, softmax, o, log_sum_exp }
+    BackwardCarry { pair, dq_block, dq, dk, dv }
+    BackwardCaptures { operands, d_o, log_sum_exp, delta, segments }
 }
 
 impl<'a> Blocks<'a> {
@@ -59,51 +123,56 @@ impl<'a> Blocks<'a> {
     }
 
     fn forward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
-        let (arguments, segments) = self.parameters(b);
-        let [q, k, v] = arguments;
+        let captures = self.parameters(b);
         let (f32, t) = (DType::F32, self.scope.t);
         let zero = b.scalar(DType::S32, 0.0);
-        let lowest = b.full(self.per_query(f32, self.block), -1e30);
-        let nothing = b.full(self.per_query(f32, self.block), 0.0);
-        let none = b.full(self.features(f32, self.block), 0.0);
-        let o = b.full(self.features(t, self.padded()), 0.0);
-        let log_sum_exp = b.full(self.per_query(f32, self.padded()), 0.0);
-        let carried = [zero, zero, lowest, nothing, none, o, log_sum_exp];
-        let fixed: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
-        let last =
-            b.repeat("attention.pairs", self.pairs(), &carried, &fixed, |turn| self.forward_turn(turn))?;
-        Ok(b.tuple(&[self.leave_queries(last[5]), self.leave_queries(last[6])]))
+        let softmax = Softmax {
+            max: b.full(self.per_query(f32, self.block), -1e30),
+            sum: b.full(self.per_query(f32, self.block), 0.0),
+            weighted: b.full(self.features(f32, self.block), 0.0),
+        };
+        let init = ForwardCarry {
+            pair: PairIndex { query: zero, key: zero },
+            softmax,
+            o: b.full(self.features(t, self.padded()), 0.0),
+            log_sum_exp: b.full(self.per_query(f32, self.padded()), 0.0),
+        };
+        let ForwardCarry { o, log_sum_exp, .. } =
+            b.fori_loop("attention.pairs", self.pairs(), init, captures, |it| self.forward_pair(it))?;
+        Ok(b.tuple(&[self.leave_queries(o), self.leave_queries(log_sum_exp)]))
     }
 
-    fn forward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
-        let Turn { b, carried, fixed, .. } = turn;
-        let pair = self.pair(b, &carried);
-        let [largest, total, mixed] = [carried[2], carried[3], carried[4]];
-        let anew = |value: Value<'t>, start: f64| {
-            let begins = pair.begins.broadcast(&value.dims(), &[]);
-            begins.select(b.full(value.array(), start), value)
+    fn forward_pair<'t>(
+        &self,
+        iteration: Iteration<'t, ForwardCarry<'t>, (Operands<'t>, Option<Value<'t>>)>,
+    ) -> Result<ForwardCarry<'t>, TemplateError> {
+        let Iteration { b, carry, captures: (Operands { q, k, v }, segments), .. } = iteration;
+        let pair = self.pair(b, carry.pair);
+        let reset = |value: Value<'t>, start: f64| {
+            let is_first = pair.is_first.broadcast(&value.dims(), &[]);
+            is_first.select(b.full(value.array(), start), value)
         };
         let arguments = [
-            self.take(fixed[0], pair.query),
-            self.take(fixed[1], pair.key),
-            self.take(fixed[2], pair.key),
-            self.seen(&pair, fixed.get(3).copied())?,
-            anew(largest, -1e30),
-            anew(total, 0.0),
-            anew(mixed, 0.0),
+            self.take(q, pair.query),
+            self.take(k, pair.key),
+            self.take(v, pair.key),
+            self.seen(&pair, segments)?,
+            reset(carry.softmax.max, -1e30),
+            reset(carry.softmax.sum, 0.0),
+            reset(carry.softmax.weighted, 0.0),
         ];
         let next = self.call(b, "attention_block", &arguments)?;
-        let (largest, total, mixed) = (next.get(0), next.get(1), next.get(2));
-        let o = (mixed / total.broadcast(&mixed.dims(), &[0, 1, 2, 3])).convert(self.scope.t);
-        let o = self.put(carried[5], pair.query, o);
-        let log_sum_exp = self.put(carried[6], pair.query, largest + total.log());
-        Ok(vec![pair.next[0], pair.next[1], largest, total, mixed, o, log_sum_exp])
+        let softmax = Softmax { max: next.get(0), sum: next.get(1), weighted: next.get(2) };
+        let Softmax { max, sum, weighted } = softmax;
+        let o = (weighted / sum.broadcast(&weighted.dims(), &[0, 1, 2, 3])).convert(self.scope.t);
+        let o = self.put(carry.o, pair.query, o);
+        let log_sum_exp = self.put(carry.log_sum_exp, pair.query, max + sum.log());
+        Ok(ForwardCarry { pair: pair.next, softmax, o, log_sum_exp })
     }
 
     /// Takes the arguments of the forward computation, its result and the cotangent of that.
     fn backward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
-        let (arguments, segments) = self.parameters(b);
-        let [q, k, v] = arguments;
+        let (operands, segments) = self.parameters(b);
         let heads = self.scope.config.num_attention_heads;
         let &Scope { t, batch, seq, .. } = self.scope;
         let both = [
@@ -117,44 +186,47 @@ impl<'a> Blocks<'a> {
         let delta = (o.convert(DType::F32) * d_o.convert(DType::F32)).sum(&[4]);
 
         let zero = b.scalar(DType::S32, 0.0);
-        let none = b.full(self.features(DType::F32, self.block), 0.0);
+        let dq_block = b.full(self.features(DType::F32, self.block), 0.0);
         let dq = b.full(self.features(t, self.padded()), 0.0);
         let per_key = [batch, self.kv_heads, self.padded(), self.head_dim];
-        let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).tagged(keys());
-        let carried = [zero, zero, none, dq, dk, dk];
-        let fixed = [q, k, v, d_o, log_sum_exp, delta];
-        let fixed: Vec<Value<'b>> = fixed.into_iter().chain(segments).collect();
-        let last = b.repeat("attention.grad.pairs", self.pairs(), &carried, &fixed, |turn| {
-            self.backward_turn(turn)
-        })?;
-        let [dk, dv] = [last[4], last[5]].map(|gradient| self.leave_keys(gradient.convert(t)));
-        Ok(b.tuple(&[self.leave_queries(last[3]), dk, dv]))
+        let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).with_logical_sharding(keys());
+        let init = BackwardCarry { pair: PairIndex { query: zero, key: zero }, dq_block, dq, dk, dv: dk };
+        let captures = BackwardCaptures { operands, d_o, log_sum_exp, delta, segments };
+        let BackwardCarry { dq, dk, dv, .. } =
+            b.fori_loop("attention.grad.pairs", self.pairs(), init, captures, |it| self.backward_pair(it))?;
+        let [dk, dv] = [dk, dv].map(|gradient| self.leave_keys(gradient.convert(t)));
+        Ok(b.tuple(&[self.leave_queries(dq), dk, dv]))
     }
 
-    fn backward_turn<'t>(&self, turn: Turn<'t>) -> Result<Vec<Value<'t>>, TemplateError> {
-        let Turn { b, carried, fixed, .. } = turn;
-        let pair = self.pair(b, &carried);
+    fn backward_pair<'t>(
+        &self,
+        iteration: Iteration<'t, BackwardCarry<'t>, BackwardCaptures<'t>>,
+    ) -> Result<BackwardCarry<'t>, TemplateError> {
+        let Iteration { b, carry, captures, .. } = iteration;
+        let BackwardCaptures { operands: Operands { q, k, v }, d_o, log_sum_exp, delta, segments } = captures;
+        let pair = self.pair(b, carry.pair);
         let arguments = [
-            self.take(fixed[0], pair.query),
-            self.take(fixed[1], pair.key),
-            self.take(fixed[2], pair.key),
-            self.seen(&pair, fixed.get(6).copied())?,
-            self.take(fixed[3], pair.query),
-            self.take(fixed[4], pair.query),
-            self.take(fixed[5], pair.query),
+            self.take(q, pair.query),
+            self.take(k, pair.key),
+            self.take(v, pair.key),
+            self.seen(&pair, segments)?,
+            self.take(d_o, pair.query),
+            self.take(log_sum_exp, pair.query),
+            self.take(delta, pair.query),
         ];
         let found = self.call(b, "attention_block_back", &arguments)?;
-        let begins = pair.begins.broadcast(&carried[2].dims(), &[]);
-        let dq = begins.select(b.full(carried[2].array(), 0.0), carried[2]) + found.get(0);
+        let is_first = pair.is_first.broadcast(&carry.dq_block.dims(), &[]);
+        let before = is_first.select(b.full(carry.dq_block.array(), 0.0), carry.dq_block);
+        let dq_block = before + found.get(0);
         let sum =
             |total: Value<'t>, part: Value<'t>| self.put(total, pair.key, self.take(total, pair.key) + part);
-        let (dk, dv) = (sum(carried[4], found.get(1)), sum(carried[5], found.get(2)));
-        let whole = self.put(carried[3], pair.query, dq.convert(self.scope.t));
-        Ok(vec![pair.next[0], pair.next[1], dq, whole, dk, dv])
+        let (dk, dv) = (sum(carry.dk, found.get(1)), sum(carry.dv, found.get(2)));
+        let dq = self.put(carry.dq, pair.query, dq_block.convert(self.scope.t));
+        Ok(BackwardCarry { pair: pair.next, dq_block, dq, dk, dv })
     }
 
-    /// `q`, `k` and `v` as the loops want them, and the segments.
-    fn parameters<'b>(&self, b: &'b Builder<'b>) -> ([Value<'b>; 3], Option<Value<'b>>) {
+    /// The parameters of both computations, laid out as the loops take them, and the segments `s32[batch, seq]` of packed rows.
+    fn parameters<'b>(&self, b: &'b Builder<'b>) -> (Operands<'b>, Option<Value<'b>>) {
         let &Scope { t, batch, seq, config, .. } = self.scope;
         let parameter = |name: &str, heads: usize| {
             b.parameter(name, ArrayShape::new(t, [batch, seq, heads, self.head_dim]))
@@ -165,7 +237,7 @@ impl<'a> Blocks<'a> {
             let segments = b.parameter("segments", ArrayShape::new(DType::S32, [batch, seq]));
             self.fill_up(segments, 1)
         });
-        ([self.enter_queries(q), self.enter_keys(k), self.enter_keys(v)], segments)
+        (Operands { q: self.enter_queries(q), k: self.enter_keys(k), v: self.enter_keys(v) }, segments)
     }
 
     /// From `[batch, seq, heads, ...]` to `[batch, kv_heads, seq, group, ...]`, with the sequence filled up to whole blocks.
@@ -184,7 +256,7 @@ impl<'a> Blocks<'a> {
 
     /// From `[batch, seq, kv_heads, head_dim]` to `[batch, kv_heads, seq, head_dim]`, filled up too.
     fn enter_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
-        self.fill_up(swap(value), 2).tagged(keys())
+        self.fill_up(swap(value), 2).with_logical_sharding(keys())
     }
 
     fn leave_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
@@ -195,35 +267,36 @@ impl<'a> Blocks<'a> {
     fn fill_up<'b>(&self, value: Value<'b>, dim: usize) -> Value<'b> {
         let mut dims = value.dims();
         dims[dim] = self.padded();
-        value.filled_to(&dims, 0.0)
+        value.pad_to(&dims, 0.0)
     }
 
     fn cut<'b>(&self, value: Value<'b>) -> Value<'b> {
         let mut dims = value.dims();
         dims[2] = self.scope.seq;
-        value.cut_to(&dims)
+        value.truncate_to(&dims)
     }
 
-    fn pair<'t>(&self, b: &'t Builder<'t>, carried: &[Value<'t>]) -> Pair<'t> {
+    fn pair<'t>(&self, b: &'t Builder<'t>, PairIndex { query, key }: PairIndex<'t>) -> Pair<'t> {
         let (zero, size) = (b.scalar(DType::S32, 0.0), b.scalar(DType::S32, self.block as f64));
-        let (query, key) = (carried[0], carried[1]);
-        let is_last = key.compare(Comparison::Eq, query);
-        let next = [is_last.select(query + 1.0, query), is_last.select(zero, key + 1.0)];
-        let begins = key.compare(Comparison::Eq, zero);
-        Pair { query: query * size, key: key * size, begins, next }
+        let is_last = key.compare(ComparisonDirection::Eq, query);
+        let next =
+            PairIndex { query: is_last.select(query + 1.0, query), key: is_last.select(zero, key + 1.0) };
+        let is_first = key.compare(ComparisonDirection::Eq, zero);
+        Pair { query: query * size, key: key * size, is_first, next }
     }
 
     /// The block of `[batch, kv_heads, seq, ...]` that begins at `first`.
     fn take<'t>(&self, whole: Value<'t>, first: Value<'t>) -> Value<'t> {
-        whole.window(2, first, self.block)
+        whole.dynamic_slice_in_dim(2, first, self.block)
     }
 
     fn put<'t>(&self, whole: Value<'t>, first: Value<'t>, part: Value<'t>) -> Value<'t> {
-        whole.with_window(2, first, part)
+        whole.dynamic_update_slice_in_dim(2, first, part)
     }
 
     fn seen<'t>(&self, pair: &Pair<'t>, segments: Option<Value<'t>>) -> Result<Value<'t>, TemplateError> {
-        let of_block = |segments: Value<'t>, first: Value<'t>| segments.window(1, first, self.block);
+        let of_block =
+            |segments: Value<'t>, first: Value<'t>| segments.dynamic_slice_in_dim(1, first, self.block);
         let segments =
             segments.map(|segments| [of_block(segments, pair.query), of_block(segments, pair.key)]);
         seen(self.scope, self.block, [pair.query, pair.key], segments)
@@ -252,15 +325,15 @@ impl<'a> Blocks<'a> {
         arguments: &[Value<'t>],
     ) -> Result<Value<'t>, TemplateError> {
         let &Self { scope, block, kv_heads, group, head_dim, .. } = self;
-        let &Scope { loom, t, batch, .. } = scope;
-        let holes = holes! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
-        loom.call(b, name, holes, arguments)
+        let &Scope { templates, t, batch, .. } = scope;
+        let args = template_args! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
+        templates.call(b, name, args, arguments)
     }
 }
 
 /// How keys and values lie, `[batch, kv_heads, seq, head_dim]`.
-fn keys() -> Tag {
-    Tag::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
+fn keys() -> LogicalSharding {
+    LogicalSharding::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
 }
 
 /// With the dimensions one and two changing places.

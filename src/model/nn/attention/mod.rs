@@ -1,44 +1,23 @@
 mod blocks;
 
-use serde::{Deserialize, Serialize};
-
-use super::{RopeTable, Scope, per_token, rope};
-use crate::{
-    base::{DType, Dim},
-    hlo::{Builder, Value},
-    model::{Linear, params::features},
-    templates::{KERNELS, TemplateError, holes},
+use super::{
+    rope::{RopeTable, rope},
+    scope::{Attention, Scope, per_token},
 };
-
-/// How attention is computed. The result is the same, up to rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Attention {
-    /// All scores of a sequence at once.
-    Dense,
-    /// In blocks of this many queries and keys, which are computed again for the gradient.
-    Blocks(usize),
-}
-
-impl Attention {
-    /// The block that is taken where none is asked for: scores of one head take a MiB, whatever the sequence.
-    pub const BLOCK: usize = 512;
-
-    /// The longest sequence whose scores are computed at once where nothing is asked for.
-    const LONGEST_DENSE: usize = 1024;
-
-    /// What is fast for sequences of this length.
-    pub fn for_length(seq: usize) -> Self {
-        if seq <= Self::LONGEST_DENSE { Self::Dense } else { Self::Blocks(Self::BLOCK) }
-    }
-}
+use crate::{
+    base::DType,
+    hlo::{Builder, Value},
+    mesh::{Dim, WithLogicalSharding},
+    model::{Linear, features},
+    templates::{KERNELS, TemplateError, template_args},
+};
 
 /// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
 /// [batch, seq, kv_heads, head_dim]`, giving `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position
 /// sees only those of its own segment.
 ///
 /// # Errors
-/// If a template is not right.
+/// If a template is invalid.
 pub fn attention<'b>(
     scope: &Scope<'_>,
     q: Value<'b>,
@@ -47,34 +26,34 @@ pub fn attention<'b>(
     table: RopeTable<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, attention } = scope;
+    let &Scope { templates, config, t, batch, seq, attention } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
     let b = q.builder();
     let per_head = |linear| per_token(&features(linear, config).output);
 
-    let q = rope(scope, q, table, heads)?.tagged(per_head(Linear::Query));
-    let k = rope(scope, k, table, kv_heads)?.tagged(per_head(Linear::Key));
+    let q = rope(scope, q, table, heads)?.with_logical_sharding(per_head(Linear::Query));
+    let k = rope(scope, k, table, kv_heads)?.with_logical_sharding(per_head(Linear::Key));
     let arguments: Vec<Value<'b>> = [q, k, v].into_iter().chain(segments).collect();
     let kernel = KERNELS[usize::from(segments.is_some())];
-    if loom.has(KERNELS[0]) && !loom.has(kernel) {
+    if templates.has(KERNELS[0]) && !templates.has(kernel) {
         return Err(TemplateError::NotPacked);
     }
-    let both = if loom.has(kernel) {
-        let holes = holes! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
-        loom.call(b, kernel, holes, &arguments)?
+    let both = if templates.has(kernel) {
+        let args = template_args! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
+        templates.call(b, kernel, args, &arguments)?
     } else {
         match attention {
             Attention::Dense => return dense(scope, q, k, v, segments),
             Attention::Blocks(block) => {
-                b.call(blocks::weave(scope, block, segments.is_some())?, &arguments).named("attention")
+                b.call(blocks::instantiate(scope, block, segments.is_some())?, &arguments).named("attention")
             }
         }
     };
     // Nothing reads it but the gradient, which wants to know how it lies.
-    both.get(1).named("log_sum_exp").tagged(per_token(&[(Dim::Heads, heads)]));
-    Ok(both.get(0).tagged(per_head(Linear::Query)))
+    both.get(1).named("log_sum_exp").with_logical_sharding(per_token(&[(Dim::Heads, heads)]));
+    Ok(both.get(0).with_logical_sharding(per_head(Linear::Query)))
 }
 
 fn dense<'b>(
@@ -84,7 +63,7 @@ fn dense<'b>(
     v: Value<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { loom, config, t, batch, seq, .. } = scope;
+    let &Scope { templates, config, t, batch, seq, .. } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
@@ -92,9 +71,9 @@ fn dense<'b>(
     let q = q.reshape(&[batch, seq, kv_heads, group, head_dim]);
     let first = b.scalar(DType::S32, 0.0);
     let seen = seen(scope, seq, [first, first], segments.map(|segments| [segments, segments]))?;
-    let holes = holes! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
-    let weights = loom.call(b, "attention_weights", holes, &[q, k, seen])?;
-    let mixed = loom.call(b, "attention_mix", holes, &[weights, v])?;
+    let args = template_args! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
+    let weights = templates.call(b, "attention_weights", args, &[q, k, seen])?;
+    let mixed = templates.call(b, "attention_mix", args, &[weights, v])?;
     Ok(mixed.reshape(&[batch, seq, heads, head_dim]))
 }
 
@@ -107,11 +86,11 @@ fn seen<'b>(
     segments: Option<[Value<'b>; 2]>,
 ) -> Result<Value<'b>, TemplateError> {
     let b: &'b Builder<'b> = first[0].builder();
-    let holes = holes! { batch: scope.batch, queries: length, keys: length };
-    let before = scope.loom.call(b, "attention_mask", holes, &first)?;
+    let args = template_args! { batch: scope.batch, queries: length, keys: length };
+    let before = scope.templates.call(b, "attention_mask", args, &first)?;
     match segments {
         None => Ok(before),
-        Some([queries, keys]) => scope.loom.call(b, "segment_mask", holes, &[before, queries, keys]),
+        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[before, queries, keys]),
     }
 }
 

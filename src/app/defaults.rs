@@ -1,0 +1,69 @@
+//! Default values of settings, and how a help text states them.
+
+use crate::{base::Setting, model::nn::Attention, optim::AdamW};
+
+pub const QUICKSTART_STEPS: usize = 60;
+pub const QUICKSTART_SEQ: usize = 128;
+pub const SEQ: usize = 512;
+pub const BATCH: usize = 4;
+pub const ACCUMULATE: usize = 1;
+pub const LR: f64 = 1e-3;
+pub const WARMUP: usize = 5;
+pub const RANK: usize = 8;
+pub const ALPHA: f64 = 16.0;
+pub const WEIGHT_DECAY: f64 = 0.0;
+pub const MAX_GRAD_NORM: f64 = 1.0;
+pub const SAVE_EVERY: usize = 100;
+pub const OUT: &str = "out";
+/// Seconds that a plugin may take to start.
+pub const START_SECONDS: f64 = 120.0;
+/// Samples for each one that is held out.
+pub const SAMPLES_PER_HELD_OUT: usize = 20;
+pub const MAX_HELD_OUT: usize = 64;
+/// The model that the store has, by the name of its built-in configuration.
+pub const MODEL: &str = "smollm2-135m";
+
+/// The default of a setting as a help text states it; `None` if it has none.
+pub fn describe(setting: Setting) -> Option<String> {
+    let AdamW { beta1, beta2, eps, .. } = AdamW::default();
+    Some(match setting {
+        Setting::Model => MODEL.to_owned(),
+        Setting::Data => "the conversations of the quick start".to_owned(),
+        Setting::HeldOut => format!(
+            "16 in the quick start; else 1 of {SAMPLES_PER_HELD_OUT}, at most {MAX_HELD_OUT}, chosen by the seed"
+        ),
+        Setting::Question => "one in the quick start, else none".to_owned(),
+        Setting::Steps => format!("{QUICKSTART_STEPS} in the quick start, else one epoch"),
+        Setting::Batch => format!("{BATCH}, or the next number that the mesh divides"),
+        Setting::Seq => format!("{QUICKSTART_SEQ} in the quick start, else {SEQ}"),
+        Setting::Accumulate => ACCUMULATE.to_string(),
+        Setting::Lr => format!("{LR:e}"),
+        Setting::Schedule => "cosine".to_owned(),
+        Setting::Warmup => format!("{WARMUP}, or a tenth of a shorter run"),
+        Setting::Dtype => "the model's own type; float32 where all targets are CPUs".to_owned(),
+        Setting::Seed => "0".to_owned(),
+        Setting::Rank => RANK.to_string(),
+        Setting::Alpha => ALPHA.to_string(),
+        Setting::Targets => "all-linear".to_owned(),
+        Setting::Target => "cpu, with as many devices as the mesh has".to_owned(),
+        Setting::MemoryFraction => "the plugin's, usually 0.75".to_owned(),
+        Setting::Preallocate => "the plugin's, usually true".to_owned(),
+        Setting::Plugin => "the one in the store".to_owned(),
+        Setting::Timeout => START_SECONDS.to_string(),
+        Setting::Out => format!("the first of {OUT}, {OUT}-2, {OUT}-3 ... without an adapter"),
+        Setting::SaveEvery => SAVE_EVERY.to_string(),
+        Setting::WeightDecay => WEIGHT_DECAY.to_string(),
+        Setting::Beta1 => beta1.to_string(),
+        Setting::Beta2 => beta2.to_string(),
+        Setting::Eps => format!("{eps:e}"),
+        Setting::MaxGradNorm => MAX_GRAD_NORM.to_string(),
+        Setting::Attention => {
+            format!("dense for rows of up to {} tokens, else blocks", Attention::LONGEST_DENSE)
+        }
+        Setting::AttentionBlock => Attention::BLOCK.to_string(),
+        Setting::LossChunk => "as many as take 128 MiB on a device".to_owned(),
+        Setting::Remat => "dots if that saves at most 1 GiB on a device, else full".to_owned(),
+        Setting::MicroBatches => "1".to_owned(),
+        _ => return None,
+    })
+}

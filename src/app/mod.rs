@@ -1,0 +1,28 @@
+//! Layer 7: the application as functions. Settings are resolved to plans, models and plugins are found, steps are compiled
+//! and bundles read. Nothing here reads the environment or prints: what happens is reported to a [`Status`].
+
+mod compile;
+mod compute_type;
+mod defaults;
+mod error;
+mod fit_report;
+mod parsed;
+pub mod resolve;
+pub mod resources;
+pub mod settings;
+mod starter;
+mod status;
+pub mod train_from_bundle;
+mod workload;
+
+pub use compile::{
+    CompileReport, CompileRequest, CompileTools, common_templates, compile, target_devices, template_digests,
+};
+pub use compute_type::ComputeType;
+pub use defaults::{START_SECONDS, describe as describe_default};
+pub use error::{AppError, ErrorClass};
+pub use fit_report::{FitAdvice, TargetReport, fit_advice};
+pub use parsed::{AttentionKind, Parsed};
+pub use starter::{Starter, timeout};
+pub use status::{Quiet, Status};
+pub use workload::OwnedWorkload;

@@ -1,0 +1,216 @@
+//! Values of settings that are parsed from one word, on a command line as in a run file.
+
+use std::{fmt, marker::PhantomData, str::FromStr};
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::{
+    base::{DType, nearest},
+    model::Targets,
+    optim::ScheduleKind,
+    step::Remat,
+    targets::{Target, TargetError},
+};
+
+/// A value that is parsed from the text that users write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Parsed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A type with a textual form; a list of words in a run file is joined with commas.
+pub trait ParseValue: Sized {
+    /// Parses `text`.
+    ///
+    /// # Errors
+    /// What was found and what was expected.
+    fn parse_value(text: &str) -> Result<Self, String>;
+}
+
+impl ParseValue for ScheduleKind {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: crate::optim::UnknownSchedule| with_hint(&error, error.hint()))
+    }
+}
+
+impl ParseValue for Target {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: TargetError| with_hint(&error, error.hint()))
+    }
+}
+
+impl ParseValue for DType {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        const NAMES: [&str; 2] = ["float32", "bfloat16"];
+        match text {
+            "float32" | "f32" => Ok(Self::F32),
+            "bfloat16" | "bf16" => Ok(Self::BF16),
+            _ => Err(format!(
+                "expected `float32` or `bfloat16`, found: {text}{}",
+                nearest(text, NAMES).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
+            )),
+        }
+    }
+}
+
+/// The kinds of [`Attention`](crate::model::nn::Attention), without the size of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKind {
+    /// All scores of a row at once.
+    Dense,
+    /// In blocks of queries and keys.
+    Blocks,
+}
+
+impl AttentionKind {
+    const ALL: [Self; 2] = [Self::Dense, Self::Blocks];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
+impl fmt::Display for AttentionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ParseValue for AttentionKind {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        one_of(text, Self::ALL.map(|kind| (kind.name(), kind)))
+    }
+}
+
+impl ParseValue for Remat {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        one_of(text, Self::ALL.map(|remat| (remat.name(), remat)))
+    }
+}
+
+/// The meaning of one of a few words.
+fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
+    let names = words.each_ref().map(|(name, _)| *name);
+    let found = words.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, meaning)| meaning).ok_or_else(|| {
+        let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
+        format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
+    })
+}
+
+impl ParseValue for Targets {
+    fn parse_value(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all-linear") {
+            return Ok(Self::AllLinear);
+        }
+        if let Some(pattern) = text.strip_prefix("re:") {
+            return Ok(Self::Regex(pattern.to_owned()));
+        }
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if names.iter().any(String::is_empty) {
+            return Err(format!("expected names with commas between them, found: {text:?}"));
+        }
+        Ok(Self::Names(names))
+    }
+}
+
+impl<T: ParseValue> FromStr for Parsed<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        T::parse_value(text).map(Self)
+    }
+}
+
+impl<'de, T: ParseValue> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ParsedVisitor(PhantomData))
+    }
+}
+
+struct ParsedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: ParseValue> de::Visitor<'de> for ParsedVisitor<T> {
+    type Value = Parsed<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
+        T::parse_value(text).map(Parsed).map_err(E::custom)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Parsed<T>, A::Error> {
+        let mut words: Vec<String> = Vec::new();
+        while let Some(word) = sequence.next_element()? {
+            words.push(word);
+        }
+        self.visit_str(&words.join(","))
+    }
+}
+
+fn with_hint(error: &dyn fmt::Display, hint: Option<String>) -> String {
+    match hint {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: ParseValue + PartialEq + fmt::Debug>(text: &str, expect: Result<T, &str>) {
+        assert_eq!(T::parse_value(text), expect.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn words_mean_what_they_say() {
+        check("linear", Ok(ScheduleKind::Linear));
+        check("bfloat16", Ok(DType::BF16));
+        check("cpu", Ok(Target::default()));
+        check("none", Ok(Remat::None));
+        check("blocks", Ok(AttentionKind::Blocks));
+        check("all-linear", Ok(Targets::AllLinear));
+        check("re:.*proj", Ok(Targets::Regex(".*proj".into())));
+        check("q_proj, v_proj", Ok(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
+    }
+
+    #[test]
+    fn other_words_are_met_with_what_would_be_right() {
+        check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
+        check::<Target>(
+            "cpu:4x",
+            Err("expected a number of devices after `cpu:`, found: 4x (for example `cpu:8`)"),
+        );
+        check::<Target>(
+            "metal",
+            Err(
+                "unknown target: metal (targets: cpu, mi300x, mi325x, mi355x, mi300a, mi250x, h100, h200, b200, \
+                 b300, gb200, a100-40, a100-80, l40s, a6000, rtx4090, rtx3090, v4, v5e, v5p, v6e, tpu7x, cuda, rocm, \
+                 tpu, a device file NAME.toml)",
+            ),
+        );
+        check::<Target>("h200s", Err("unknown target: h200s (did you mean `h200`?)"));
+        check::<DType>(
+            "float23",
+            Err("expected `float32` or `bfloat16`, found: float23 (did you mean `float32`?)"),
+        );
+        check::<DType>("int8", Err("expected `float32` or `bfloat16`, found: int8"));
+        check::<Remat>(
+            "ofload",
+            Err("expected one of full, dots, none, offload, found: ofload (did you mean `offload`?)"),
+        );
+        check::<AttentionKind>("flash", Err("expected one of dense, blocks, found: flash"));
+        check::<Targets>("q_proj,", Err("expected names with commas between them, found: \"q_proj,\""));
+    }
+}

@@ -1,0 +1,55 @@
+use super::{
+    AppError, ComputeType,
+    resolve::{self, BatchShape},
+    resources,
+    settings::Settings,
+};
+use crate::{
+    base::Diagnostic,
+    model::{Config, LoraPlan, LoraSpec},
+    step::{Packing, Workload},
+    targets::Platform,
+};
+
+/// A workload with the model and the adapters that it refers to, resolved from settings without any weights.
+pub struct OwnedWorkload {
+    config: Config,
+    /// The adapters, as requested.
+    pub spec: LoraSpec,
+    lora: LoraPlan,
+    /// The element type of weights and activations.
+    pub compute_type: ComputeType,
+    packing: Packing,
+    /// Warnings about the model's files.
+    pub warnings: Vec<Diagnostic>,
+    /// The batch.
+    pub shape: BatchShape,
+}
+
+impl OwnedWorkload {
+    /// The workload of `model`, a built-in model or the path of one, on a mesh with `batch_shards` shards of a batch, for targets
+    /// of `platforms`.
+    ///
+    /// # Errors
+    /// If the model is unknown or its config is invalid, or a setting is.
+    pub fn new(
+        model: &str,
+        settings: &Settings,
+        batch_shards: usize,
+        platforms: &[Platform],
+    ) -> Result<Self, AppError> {
+        let shape = resolve::batch_shape(settings, resolve::DataSource::Own, batch_shards)?;
+        let (config, warnings) = resources::config(model)?;
+        let spec = resolve::lora(settings);
+        let lora = resolve::lora_plan(&spec, &config)?;
+        let compute_type = ComputeType::new(settings.dtype.as_ref(), config.dtype, platforms);
+        Ok(Self { config, spec, lora, compute_type, packing: resolve::packing(settings), warnings, shape })
+    }
+
+    /// The workload.
+    pub fn as_workload(&self) -> Workload<'_> {
+        let &Self { ref config, ref lora, compute_type, packing, shape: BatchShape { batch, seq }, .. } =
+            self;
+        Workload { config, lora, dtype: compute_type.dtype, batch, seq, packing }
+    }
+}

@@ -1,0 +1,70 @@
+use serde::Serialize;
+
+use super::rope::Rope;
+use crate::base::DType;
+
+/// The architecture of one model; the field names are those of `config.json`. Serialized, it is what decides a step.
+///
+/// Every constructor checks that no size is zero, that `num_key_value_heads` divides
+/// `num_attention_heads`, that `head_dim` is even and that there are at most 2^50 parameters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Config {
+    /// Token ids the embedding knows.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Hidden features of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Transformer layers.
+    pub num_hidden_layers: usize,
+    /// Query heads.
+    pub num_attention_heads: usize,
+    /// Key and value heads, each shared by `num_attention_heads / num_key_value_heads` query heads.
+    pub num_key_value_heads: usize,
+    /// Features of one head; not always `hidden_size / num_attention_heads`.
+    pub head_dim: usize,
+    /// Added to the mean square inside every RMSNorm.
+    pub rms_norm_eps: f64,
+    /// Whether the output head is the embedding itself.
+    pub tie_word_embeddings: bool,
+    /// Whether the query, key, value and output projections have biases.
+    pub attention_bias: bool,
+    /// Whether the three feed-forward projections have biases.
+    pub mlp_bias: bool,
+    /// The rotary position embedding.
+    pub rope: Rope,
+    /// Positions the model was made for.
+    #[serde(skip)]
+    pub max_position_embeddings: usize,
+    /// Token ids that begin a text; empty if the file names none.
+    #[serde(skip)]
+    pub bos_token_ids: Vec<u32>,
+    /// Token ids that end a text; empty if the file names none.
+    #[serde(skip)]
+    pub eos_token_ids: Vec<u32>,
+    /// The element type the weights were saved in, if the file says so; the tensors themselves decide.
+    #[serde(skip)]
+    pub dtype: Option<DType>,
+}
+
+impl Config {
+    /// Parameters of the base model: embedding, layers, final norm and, unless it is tied, the output head.
+    pub fn param_count(&self) -> u64 {
+        u64::try_from(self.exact_param_count()).unwrap_or(u64::MAX)
+    }
+
+    /// The same without overflow, for sizes below 2^31.
+    pub(super) fn exact_param_count(&self) -> u128 {
+        let [vocab, hidden, mlp, layers] =
+            [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]
+                .map(|size| size as u128);
+        let [heads, kv_heads] = [self.num_attention_heads, self.num_key_value_heads]
+            .map(|heads| heads as u128 * self.head_dim as u128);
+        let attention_biases = if self.attention_bias { heads + 2 * kv_heads + hidden } else { 0 };
+        let mlp_biases = if self.mlp_bias { 2 * mlp + hidden } else { 0 };
+        let attention = 2 * hidden * (heads + kv_heads) + attention_biases;
+        let layer = attention + 3 * hidden * mlp + mlp_biases + 2 * hidden;
+        let tables = if self.tie_word_embeddings { 1 } else { 2 };
+        tables * vocab * hidden + layers * layer + hidden
+    }
+}

@@ -1,0 +1,61 @@
+use std::collections::BTreeMap;
+
+use super::{Packing, Role, StepSpec, Workload, tensors::Catalog};
+use crate::{
+    base::DType,
+    hlo::{Builder, Value},
+    model::{Param, nn::Scope},
+    templates::Instantiator,
+};
+
+/// The arguments of a program.
+pub(super) type StepArgs<'b> = BTreeMap<Role, Value<'b>>;
+
+/// The results of a program, in order.
+pub(super) type StepResults<'b> = Vec<(Role, Value<'b>)>;
+
+/// The context in which the pieces of a step are built.
+pub(super) struct StepBuilder<'a> {
+    pub spec: &'a StepSpec<'a>,
+    pub scope: Scope<'a>,
+    pub catalog: &'a Catalog<'a>,
+}
+
+impl<'a> StepBuilder<'a> {
+    pub fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, instantiator: &'a Instantiator<'a>) -> Self {
+        let Workload { config, dtype, batch, seq, .. } = spec.workload;
+        let attention = spec.options.attention;
+        let scope = Scope { templates: instantiator, config, t: dtype, batch, seq, attention };
+        Self { spec, scope, catalog }
+    }
+
+    pub fn num_layers(&self) -> usize {
+        self.scope.config.num_hidden_layers
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.spec.workload.packing == Packing::On
+    }
+
+    /// The role of the matrix that gives logits.
+    pub fn head_role(&self) -> Role {
+        let tied = self.scope.config.tie_word_embeddings;
+        Role::Base(if tied { Param::Embed } else { Param::Head })
+    }
+
+    /// The name of that matrix in mesh rules.
+    pub fn head_param(&self) -> String {
+        self.catalog.tensor(self.head_role()).name
+    }
+}
+
+/// `number` as `s32[]`.
+pub(super) fn index<'b>(b: &'b Builder<'b>, number: usize) -> Value<'b> {
+    b.scalar(DType::S32, number as f64)
+}
+
+/// `sum` divided by the number of labelled tokens; by one where there are none.
+pub(super) fn per_label_token<'b>(sum: Value<'b>, num_label_tokens: Value<'b>) -> Value<'b> {
+    let one = sum.builder().scalar(DType::S32, 1.0);
+    sum / num_label_tokens.max(one).convert(DType::F32)
+}

@@ -1,0 +1,78 @@
+use super::{StepOptions, Workload};
+use crate::{
+    autodiff::AutodiffError,
+    base::Diagnostics,
+    mesh::Plan,
+    optim::AdamW,
+    templates::{self, TemplateError, TemplateLibrary},
+};
+
+/// Everything that a step is built from.
+#[derive(Clone, Copy)]
+pub struct StepSpec<'a> {
+    /// Model, adapters and batch.
+    pub workload: Workload<'a>,
+    /// Time and memory trade-offs.
+    pub options: StepOptions,
+    /// The optimizer.
+    pub optimizer: AdamW,
+    /// Global norm that gradients are clipped to; infinity disables clipping.
+    pub max_grad_norm: f64,
+    /// The layer mathematics.
+    pub templates: &'a TemplateLibrary,
+    /// The mesh that shards every tensor; `None` for a single device.
+    pub mesh: Option<&'a Plan>,
+}
+
+impl<'a> StepSpec<'a> {
+    /// A step on a single device with the default options and optimizer; gradients are clipped to a norm of one.
+    pub fn new(workload: Workload<'a>, templates: &'a TemplateLibrary) -> Self {
+        let options = StepOptions::for_length(workload.seq);
+        Self { workload, options, optimizer: AdamW::default(), max_grad_norm: 1.0, templates, mesh: None }
+    }
+}
+
+/// The programs of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepKind {
+    /// Forward, backward and update. Takes tokens, labels and the learning rate; returns the mean loss, the gradient norm
+    /// and the number of labelled tokens.
+    Train,
+    /// One of several gradient accumulation steps: forward and backward, divided by the labelled tokens of all of them,
+    /// which is an argument. Adds to the gradients and the loss of those before.
+    Accumulate,
+    /// The update with accumulated gradients, which are set to zero. Takes the learning rate and the number of labelled
+    /// tokens; returns the gradient norm.
+    Apply,
+    /// Returns the mean loss of a batch and the number of labelled tokens.
+    Evaluate,
+    /// Returns the logits of every position.
+    Logits,
+    /// Returns the logits of one position of each row, which is an argument.
+    NextLogits,
+}
+
+/// A step that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// Invalid template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// A template without a gradient.
+    #[error(transparent)]
+    Autodiff(#[from] AutodiffError),
+    /// A module that does not verify, because of a template.
+    #[error(transparent)]
+    Build(#[from] Diagnostics),
+}
+
+impl StepError {
+    /// A thing to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Template(error) => error.hint(),
+            Self::Autodiff(error) => error.hint(),
+            Self::Build(_) => Some(templates::FIT.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Access to the files of a model's or an adapter's folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::de::DeserializeOwned;
+
+use super::WeightsError;
+use crate::base::{FileKind, read_text_bytes};
+
+/// The file of a folder, if it is there.
+///
+/// # Errors
+/// If it is a symbolic link that leads nowhere.
+pub(super) fn find(folder: &Path, file: &str) -> Result<Option<PathBuf>, WeightsError> {
+    let path = folder.join(file);
+    refuse_dangling(&path)?;
+    Ok(path.is_file().then_some(path))
+}
+
+/// The file of a folder that must hold it.
+pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
+    find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
+}
+
+/// Refuses a symbolic link that leads nowhere.
+///
+/// # Errors
+/// [`WeightsError::DanglingLink`] if `path` is one.
+pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
+    match fs::read_link(path) {
+        Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
+        _ => Ok(()),
+    }
+}
+
+/// Parses a JSON file; a byte order mark at its start is no part of it.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
+    let bytes = read_text(path, "JSON")?;
+    let parsed = serde_json::from_slice(&bytes);
+    parsed.map_err(|source| match FileKind::of(&bytes) {
+        found @ FileKind::Text(_) => WeightsError::Format { path: path.to_owned(), expected: "JSON", found },
+        _ => WeightsError::Json { path: path.to_owned(), source },
+    })
+}
+
+/// The bytes of a text file without its byte order mark. What cannot be the text that is `expected` is refused.
+pub(super) fn read_text(path: &Path, expected: &'static str) -> Result<Vec<u8>, WeightsError> {
+    refuse_dangling(path)?;
+    // Text in another encoding is left to the parser, which names the place.
+    let accept = |found: &FileKind| found.is_text() || *found == FileKind::Binary;
+    let io = |source| WeightsError::Io { action: "read", path: path.to_owned(), source };
+    let wrong = |found| WeightsError::Format { path: path.to_owned(), expected, found };
+    read_text_bytes(path, accept).map_err(io)?.map_err(wrong)
+}
