@@ -29,5 +29,6 @@ fn nameless(mut module: Module) -> Module {
     for instr in module.computations.iter_mut().flat_map(|computation| &mut computation.instrs) {
         instr.name.clear();
     }
+    module.annotations = Default::default();
     module
 }

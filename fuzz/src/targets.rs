@@ -8,14 +8,15 @@ use std::{
 use hloom::{
     base::DType,
     data::{
-        ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer, TokenizerFiles,
+        ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer,
+        TokenizerFiles,
     },
     hlo::{proto, text},
     mesh,
     model::Config,
-    targets::DeviceSpec,
     runtime::bundle::{Bundle, Contents, sha256},
     step::{StepKind, StepSpec, build, tensors},
+    targets::DeviceSpec,
     templates::TemplateLibrary,
     train::{checkpoint, lora_spec, open_adapter},
     weights::{Checkpoint, ModelFiles, WeightsError, read_adapter, read_safetensors},
