@@ -236,13 +236,16 @@ fn reports(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// What git ignores inside the fuzz crate: builds, logs and inputs of a run, which are none of the project's files.
+const FUZZ_OUTPUT: &[&str] = &["fuzz/target", "fuzz/artifacts", "fuzz/found"];
+
 /// Every text file under `folder`, by its path from the top.
 fn read_all(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(root.join(folder)).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         if TOP_LEVEL.contains(&path.as_str()) || !folder.is_empty() {
-            if path == ".git" || path == "fuzz/target" {
+            if path == ".git" || FUZZ_OUTPUT.contains(&path.as_str()) {
                 continue;
             } else if root.join(&path).is_dir() {
                 read_all(root, &path, files);
