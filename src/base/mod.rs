@@ -33,5 +33,5 @@ pub use partitioner::Partitioner;
 pub use process::KillOnDrop;
 pub use setting::{Setting, command};
 pub use shape::{ArrayShape, Shape};
-pub use sniff::FileKind;
+pub use sniff::{FileKind, MAX_SAFETENSORS_HEADER};
 pub use text::{read_text, read_text_bytes};

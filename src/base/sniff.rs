@@ -2,8 +2,8 @@
 
 use std::{fmt, fs::File, io, io::Read, path::Path};
 
-/// The largest header that the safetensors format allows.
-const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
+/// Bytes of the largest header that the reference implementation of safetensors reads.
+pub const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
 
 /// Characters of a text that its description quotes.
 const QUOTED: usize = 60;

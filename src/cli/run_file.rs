@@ -13,7 +13,7 @@ use toml::{
 use super::{Home, home::PathLike};
 use crate::{
     app::{AppError, settings::Settings},
-    base::{Diagnostic, Diagnostics, LineIndex, Location, nearest, read_text},
+    base::{Diagnostic, Diagnostics, LineIndex, Location, did_you_mean, read_text},
 };
 
 /// Keys without a flag.
@@ -66,10 +66,7 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
             }
         }
         if !known.contains(&name) {
-            let hint = match nearest(&name, known.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known settings: {}", known.join(", ")),
-            };
+            let hint = did_you_mean(&name, known.iter().map(String::as_str), "known settings");
             diagnostics.push(
                 Diagnostic::error(location.at(key.get_ref().as_ref()), "unknown setting").with_hint(hint),
             );

@@ -2,7 +2,7 @@
 
 use std::{f64::consts::PI, fmt, str::FromStr};
 
-use crate::base::nearest;
+use crate::base::did_you_mean;
 
 /// What the learning rate does after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,10 +44,7 @@ impl UnknownSchedule {
     /// The name that was probably meant, or the names there are.
     pub fn hint(&self) -> Option<String> {
         let names = ScheduleKind::ALL.map(ScheduleKind::name);
-        Some(match nearest(&self.0, names) {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("known schedules: {}", names.join(", ")),
-        })
+        Some(did_you_mean(&self.0, names, "known schedules"))
     }
 }
 

@@ -8,8 +8,7 @@ use super::source::Source;
 type Path = Vec<String>;
 
 /// A module with the code of its file, tests left out.
-struct Module<'a> {
-    file: &'a str,
+struct Module {
     code: String,
     /// What it re-exports or imports from its children, by the name that it gets.
     imports: BTreeMap<String, Path>,
@@ -81,7 +80,7 @@ fn reaches(graph: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) -> 
     false
 }
 
-fn modules<'a>(sources: &[Source<'a>]) -> BTreeMap<Path, Module<'a>> {
+fn modules(sources: &[Source<'_>]) -> BTreeMap<Path, Module> {
     let mut modules = BTreeMap::new();
     for source in sources {
         let Some(path) = source.path.strip_prefix("src/").and_then(|path| path.strip_suffix(".rs")) else {
@@ -97,7 +96,7 @@ fn modules<'a>(sources: &[Source<'a>]) -> BTreeMap<Path, Module<'a>> {
         }
         let end = source.code.find("#[cfg(test)]\nmod tests {").unwrap_or(source.code.len());
         let code = source.code[..end].to_owned();
-        modules.insert(path, Module { file: source.path, code, imports: BTreeMap::new() });
+        modules.insert(path, Module { code, imports: BTreeMap::new() });
     }
     let names: BTreeSet<Path> = modules.keys().cloned().collect();
     for (path, module) in &mut modules {
@@ -108,12 +107,11 @@ fn modules<'a>(sources: &[Source<'a>]) -> BTreeMap<Path, Module<'a>> {
             }
         }
     }
-    debug_assert!(modules.values().all(|module| !module.file.is_empty()));
     modules
 }
 
 /// The module in which a path starts, and the segments that follow.
-fn absolute(modules: &BTreeMap<Path, Module<'_>>, from: &Path, used: &Path) -> Option<(Path, Path)> {
+fn absolute(modules: &BTreeMap<Path, Module>, from: &Path, used: &Path) -> Option<(Path, Path)> {
     let rest = |skip: usize| used[skip..].to_vec();
     match used.first()?.as_str() {
         "crate" => Some((vec![], rest(1))),
@@ -130,7 +128,7 @@ fn absolute(modules: &BTreeMap<Path, Module<'_>>, from: &Path, used: &Path) -> O
 }
 
 /// The module that holds what a path names, through re-exports.
-fn resolve(modules: &BTreeMap<Path, Module<'_>>, mut module: Path, rest: &[String], depth: usize) -> Path {
+fn resolve(modules: &BTreeMap<Path, Module>, mut module: Path, rest: &[String], depth: usize) -> Path {
     let mut rest = rest;
     while let [first, others @ ..] = rest {
         let child = [&module[..], std::slice::from_ref(first)].concat();

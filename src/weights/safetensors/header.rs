@@ -7,12 +7,10 @@ use serde::{
 };
 
 use super::super::WeightsError;
+use crate::base::MAX_SAFETENSORS_HEADER;
 
 /// The header key that names no tensor.
 pub(super) const METADATA: &str = "__metadata__";
-
-/// As the reference implementation has it.
-const MAX_HEADER: u64 = 100_000_000;
 
 /// A tensor whose bytes are known to lie in the file and to be as many as its shape takes.
 #[derive(Debug)]
@@ -31,9 +29,9 @@ pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked
         |expected| WeightsError::Truncated { path: path.to_owned(), expected, found: file.len() as u64 };
     let (length, rest) = file.split_first_chunk::<8>().ok_or_else(|| cut(8))?;
     let length = u64::from_le_bytes(*length);
-    if length > MAX_HEADER {
+    if length > MAX_SAFETENSORS_HEADER {
         return Err(bad(format!(
-            "expected a header of at most {MAX_HEADER} bytes, found a length of {length}"
+            "expected a header of at most {MAX_SAFETENSORS_HEADER} bytes, found a length of {length}"
         )));
     }
     let (header, data) = rest.split_at_checked(length as usize).ok_or_else(|| cut(8 + length))?;
