@@ -158,7 +158,8 @@ impl Layers {
         let mut state = DeviceState::default();
         let values = random.array(self.dtype, &self.weights().dims, 1.0);
         state.insert(WEIGHTS, engine.upload(&weights, &values).unwrap());
-        let inputs = [(INPUT, random.array(self.dtype, &self.input().dims, 1.0))];
+        let input = random.array(self.dtype, &self.input().dims, 1.0);
+        let inputs = [(INPUT, &input)];
         // Twice, as a loop of steps would.
         let first = engine.run(&compiled, &mut state, &inputs).unwrap().remove(&GRADIENT).unwrap();
         let second = engine.run(&compiled, &mut state, &inputs).unwrap().remove(&GRADIENT).unwrap();

@@ -131,7 +131,7 @@ impl Engine {
         &self,
         compiled: &CompiledStep,
         state: &mut DeviceState,
-        inputs: &[(Role, Literal)],
+        inputs: &[(Role, &Literal)],
     ) -> Result<StepResults, RuntimeError> {
         let CompiledStep { program, executable, .. } = compiled;
         let mut uploaded: BTreeMap<Role, Sharded> = BTreeMap::new();

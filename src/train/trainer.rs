@@ -129,13 +129,13 @@ impl<'a> Trainer<'a> {
     }
 
     /// The arrays of a batch; a program takes those it has a role for.
-    fn arrays(&self, batch: &Batch) -> [(Role, Literal); 3] {
+    fn arrays<'b>(&self, batch: &'b Batch) -> [(Role, &'b Literal); 3] {
         let packing = self.spec.workload.packing;
         assert!(packing == Packing::On || !batch.is_packed(), "a packed batch for a step that packs nothing");
         [
-            (Role::InputIds, batch.input_ids.clone()),
-            (Role::SegmentIds, batch.segment_ids.clone()),
-            (Role::Labels, batch.labels.clone()),
+            (Role::InputIds, &batch.input_ids),
+            (Role::SegmentIds, &batch.segment_ids),
+            (Role::Labels, &batch.labels),
         ]
     }
 
@@ -147,8 +147,9 @@ impl<'a> Trainer<'a> {
     /// # Panics
     /// If a batch is packed and the step is built for rows with one sample.
     pub fn step(&mut self, batch: &Batch, learning_rate: f64) -> Result<StepMetrics, TrainError> {
-        let rate = (Role::LearningRate, Literal::scalar(DType::F32, learning_rate));
-        let inputs = [&self.arrays(batch)[..], &[rate]].concat();
+        let learning_rate = Literal::scalar(DType::F32, learning_rate);
+        let [ids, segments, labels] = self.arrays(batch);
+        let inputs = [ids, segments, labels, (Role::LearningRate, &learning_rate)];
         let results = self.run(StepKind::Train, &inputs)?;
         Ok(StepMetrics {
             loss: scalar(&results, Role::Loss)?,
@@ -171,10 +172,9 @@ impl<'a> Trainer<'a> {
     ) -> Result<StepMetrics, TrainError> {
         let num_label_tokens: usize = batches.iter().map(|batch| batch.num_label_tokens).sum();
         let loss = self.accumulate(batches, num_label_tokens)?;
-        let inputs = [
-            (Role::LearningRate, Literal::scalar(DType::F32, learning_rate)),
-            (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64)),
-        ];
+        let learning_rate = Literal::scalar(DType::F32, learning_rate);
+        let count = Literal::scalar(DType::S32, num_label_tokens as f64);
+        let inputs = [(Role::LearningRate, &learning_rate), (Role::NumLabelTokens, &count)];
         let results = self.run(StepKind::Apply, &inputs)?;
         Ok(StepMetrics { loss, grad_norm: scalar(&results, Role::GradNorm)?, num_label_tokens })
     }
@@ -218,7 +218,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If the plugin fails.
     pub fn logits(&mut self, input_ids: &Literal) -> Result<Literal, TrainError> {
-        self.result(StepKind::Logits, &[(Role::InputIds, input_ids.clone())], Role::Logits)
+        self.result(StepKind::Logits, &[(Role::InputIds, input_ids)], Role::Logits)
     }
 
     /// `f32[1, vocab]` at one position of a single row: `input_ids s32[1, seq]`, `position s32[1]`.
@@ -226,7 +226,7 @@ impl<'a> Trainer<'a> {
     /// # Errors
     /// If the plugin fails.
     pub fn next_logits(&mut self, input_ids: &Literal, position: &Literal) -> Result<Literal, TrainError> {
-        let inputs = [(Role::InputIds, input_ids.clone()), (Role::Position, position.clone())];
+        let inputs = [(Role::InputIds, input_ids), (Role::Position, position)];
         self.result(StepKind::NextLogits, &inputs, Role::NextLogits)
     }
 
@@ -273,10 +273,10 @@ impl<'a> Trainer<'a> {
             self.put_zeros(Role::Gradient)?;
         }
         self.put(Role::Loss, &Literal::zeros(ArrayShape::scalar(DType::F32)))?;
+        let count = Literal::scalar(DType::S32, num_label_tokens as f64);
         for batch in batches {
-            let num_label_tokens =
-                (Role::NumLabelTokens, Literal::scalar(DType::S32, num_label_tokens as f64));
-            let inputs = [&self.arrays(batch)[..], &[num_label_tokens]].concat();
+            let [ids, segments, labels] = self.arrays(batch);
+            let inputs = [ids, segments, labels, (Role::NumLabelTokens, &count)];
             self.run(StepKind::Accumulate, &inputs)?;
         }
         Ok(self.get(Role::Loss)?.get_f64(0) as f32)
@@ -285,14 +285,14 @@ impl<'a> Trainer<'a> {
     fn result(
         &mut self,
         program: StepKind,
-        inputs: &[(Role, Literal)],
+        inputs: &[(Role, &Literal)],
         role: Role,
     ) -> Result<Literal, TrainError> {
         let mut results = self.run(program, inputs)?;
         Ok(results.remove(&role).ok_or(RuntimeError::Missing { role })?)
     }
 
-    fn run(&mut self, program: StepKind, inputs: &[(Role, Literal)]) -> Result<StepResults, TrainError> {
+    fn run(&mut self, program: StepKind, inputs: &[(Role, &Literal)]) -> Result<StepResults, TrainError> {
         self.prepare(program)?;
         Ok(self.engine.run(&self.compiled[&program], &mut self.state, inputs)?)
     }
