@@ -3,10 +3,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    Platform, TargetShape,
     gpu::{self, GpuInfo, GpuProduct},
+    platform::Platform,
     read::{DeviceError, DeviceFile, Section},
-    shape,
+    shape::{self, TargetShape},
 };
 use crate::{
     base::{Diagnostics, read_text},
@@ -66,20 +66,41 @@ pub struct TpuInfo {
 }
 
 impl DeviceSpec {
-    /// Reads a device file. The file's name without `.toml` names the device.
+    /// Reads a device file, as [`DeviceSpec::parse`] does its text.
     ///
     /// # Errors
-    /// [`DeviceError::Open`] if the file cannot be read; [`DeviceError::Invalid`] with every invalid, missing or unknown
-    /// key and its line.
+    /// [`DeviceError::Open`] if the file cannot be read, else those of [`DeviceSpec::parse`].
     pub fn load(path: &Path) -> Result<Self, DeviceError> {
         let open = |source| DeviceError::Open { path: path.to_owned(), source };
         let text = read_text(path, "a device in TOML").map_err(open)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::parse(&name, &path.display().to_string(), &text)
+        Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a device file; diagnostics name it `file`.
-    pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Self, DeviceError> {
+    /// Reads the text of a device file. `file` is a name or a path: diagnostics begin with it, and its last component
+    /// without `.toml` names the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Invalid`] with every invalid, missing or unknown key and its line.
+    ///
+    /// # Examples
+    /// ```
+    /// use hloom::targets::{DeviceSpec, Target, TargetShape};
+    ///
+    /// let text = r#"
+    ///     product = "Workstation"
+    ///     platform = "cpu"
+    ///     memory_bandwidth = 80_000_000_000
+    ///     peak_bf16 = 2_000_000_000_000
+    /// "#;
+    /// let device = DeviceSpec::parse(text, "workstation.toml")?;
+    /// let shape = TargetShape::of(&device, "4")?;
+    /// let target = Target::new(device, shape);
+    /// assert_eq!(target.to_string(), "workstation:4");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(text: &str, file: &str) -> Result<Self, DeviceError> {
+        let name = Path::new(file).file_name().map_or("".into(), |name| name.to_string_lossy());
+        let name = name.strip_suffix(".toml").unwrap_or(&name);
         let mut diagnostics = Diagnostics::default();
         let source = DeviceFile::new(file, text);
         let table = source.parse(&mut diagnostics);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::Platform;
+use super::platform::Platform;
 use crate::base::{Setting, command};
 
 /// Start of a PCI sign's text.

@@ -1,7 +1,5 @@
 use std::fmt;
 
-use super::{DeviceSpec, Hardware, TargetError, TpuInfo};
-
 /// Largest number of devices of a target.
 const MAX_DEVICES: usize = 1 << 16;
 
@@ -41,40 +39,19 @@ impl TargetShape {
         Some(Self { text: text.to_owned(), hosts: 1, devices })
     }
 
-    /// Parses `text` for a device model.
-    ///
-    /// # Errors
-    /// [`TargetError::Shape`] if it is no shape of such devices, [`TargetError::Topology`] if a TPU generation has no
-    /// such topology.
-    pub fn of(device: &DeviceSpec, text: &str) -> Result<Self, TargetError> {
-        let invalid =
-            |expected| TargetError::Shape { device: device.name.clone(), expected, found: text.to_owned() };
-        match &device.hardware {
-            Hardware::Cpu => Self::one_host(text).ok_or_else(|| invalid("a number of devices")),
-            Hardware::Cuda(_) | Hardware::Rocm(_) => Self::one_host(text)
-                .or_else(|| {
-                    let (hosts, _) = text.split_once('x').filter(|(_, each)| !each.contains('x'))?;
-                    let devices = product(text)?;
-                    Some(Self { text: text.to_owned(), hosts: product(hosts)?, devices })
-                })
-                .ok_or_else(|| invalid("a number of devices, or hosts x devices")),
-            Hardware::Tpu(info) => Self::topology(info, text).ok_or_else(|| {
-                let wanted = product(text);
-                let fits = |name: &&String| wanted.is_some() && product(name) == wanted;
-                TargetError::Topology {
-                    device: device.name.clone(),
-                    found: text.to_owned(),
-                    same_size: info.topologies.iter().filter(fits).cloned().collect(),
-                    known: info.topologies.clone(),
-                }
-            }),
-        }
+    /// Parses a number of devices of one host, or hosts x devices.
+    pub(super) fn hosts_of_devices(text: &str) -> Option<Self> {
+        Self::one_host(text).or_else(|| {
+            let (hosts, _) = text.split_once('x').filter(|(_, each)| !each.contains('x'))?;
+            Some(Self { text: text.to_owned(), hosts: product(hosts)?, devices: product(text)? })
+        })
     }
 
-    fn topology(info: &TpuInfo, text: &str) -> Option<Self> {
-        let chips = info.topologies.iter().find(|name| *name == text).and_then(|name| product(name))?;
-        let devices = chips.checked_mul(info.devices_per_chip)?;
-        Some(Self { text: text.to_owned(), hosts: chips.div_ceil(info.chips_per_host), devices })
+    /// A topology in chips, such as `2x4`.
+    pub(super) fn topology(text: &str, devices_per_chip: usize, chips_per_host: usize) -> Option<Self> {
+        let chips = product(text)?;
+        let devices = chips.checked_mul(devices_per_chip)?;
+        Some(Self { text: text.to_owned(), hosts: chips.div_ceil(chips_per_host), devices })
     }
 }
 

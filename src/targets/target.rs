@@ -2,7 +2,14 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::{CudaToolkitError, DeviceError, DeviceSpec, Platform, TargetShape, cuda_toolkit, devices};
+use super::{
+    builtin::devices,
+    cuda_toolkit::{self, CudaToolkitError},
+    device::{DeviceSpec, Hardware, TpuInfo},
+    platform::Platform,
+    read::DeviceError,
+    shape::{TargetShape, product},
+};
 use crate::{
     base::{Setting, did_you_mean},
     pjrt::{CompileOptions, NamedValue, Plugin},
@@ -10,6 +17,20 @@ use crate::{
 
 /// Devices that a program is compiled for: a device model and a shape, as in `mi300x:4x8`, `v5e:2x4` or `my.toml:8`; or
 /// devices that a platform's plugin finds on this machine, as in `cuda:2`.
+///
+/// # Examples
+/// ```
+/// use hloom::targets::{Platform, Target};
+///
+/// let target: Target = "v5p:4x4x4".parse()?;
+/// assert_eq!(target.platform(), Platform::Tpu);
+/// assert_eq!((target.shape().hosts(), target.devices()), (16, 64));
+///
+/// let error = "mi300:8".parse::<Target>().unwrap_err();
+/// assert_eq!(error.to_string(), "unknown target: mi300:8");
+/// assert_eq!(error.hint().as_deref(), Some("did you mean `mi300x`?"));
+/// # Ok::<(), hloom::targets::TargetError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     name: String,
@@ -102,6 +123,39 @@ impl TargetError {
             Self::MemoryFraction(_) => Some(format!("for example {}", Setting::MemoryFraction.with(0.9))),
             Self::Device(_) => None,
         }
+    }
+}
+
+impl TargetShape {
+    /// Parses the text after the colon of a target, for a device model.
+    ///
+    /// # Errors
+    /// [`TargetError::Shape`] if it is no shape of such devices, [`TargetError::Topology`] if a TPU generation has no
+    /// such topology.
+    pub fn of(device: &DeviceSpec, text: &str) -> Result<Self, TargetError> {
+        let invalid =
+            |expected| TargetError::Shape { device: device.name.clone(), expected, found: text.to_owned() };
+        match &device.hardware {
+            Hardware::Cpu => Self::one_host(text).ok_or_else(|| invalid("a number of devices")),
+            Hardware::Cuda(_) | Hardware::Rocm(_) => {
+                Self::hosts_of_devices(text).ok_or_else(|| invalid("a number of devices, or hosts x devices"))
+            }
+            Hardware::Tpu(info) => Self::known_topology(info, text).ok_or_else(|| {
+                let wanted = product(text);
+                let fits = |name: &&String| wanted.is_some() && product(name) == wanted;
+                TargetError::Topology {
+                    device: device.name.clone(),
+                    found: text.to_owned(),
+                    same_size: info.topologies.iter().filter(fits).cloned().collect(),
+                    known: info.topologies.clone(),
+                }
+            }),
+        }
+    }
+
+    fn known_topology(info: &TpuInfo, text: &str) -> Option<Self> {
+        let name = info.topologies.iter().find(|name| *name == text)?;
+        Self::topology(name, info.devices_per_chip, info.chips_per_host)
     }
 }
 
@@ -226,7 +280,7 @@ impl FromStr for Target {
         };
         let shape = match (shape, &device.hardware) {
             (Some(shape), _) => TargetShape::of(&device, shape)?,
-            (None, super::Hardware::Tpu(info)) => {
+            (None, Hardware::Tpu(info)) => {
                 let known = info.topologies.clone();
                 return Err(TargetError::NoTopology { device: device.name, known });
             }

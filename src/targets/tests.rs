@@ -1,4 +1,10 @@
-use super::*;
+use super::{
+    builtin::{FILES, devices},
+    device::{DeviceSpec, Hardware},
+    platform::Platform,
+    shape::TargetShape,
+    target::Target,
+};
 use crate::pjrt::NamedValue;
 
 #[track_caller]
@@ -98,7 +104,7 @@ fn all_problems_of_a_file_are_reported_with_their_lines() {
     let text = "product = \"A \\\"good\\\" one\"\nplatform = \"cuda\"\nmemory_bytes = \"80 GB\"\n\
                 memory_bandwith = 1\npeak_bf16 = -3\n[gpu]\narchitecture = \"sm_90\"\nclock_rate_ghz = 0\n\
                 colour = \"green\"\n[flags]\nxla_dump = [1]\n";
-    let error = DeviceSpec::parse("mine", "mine.toml", text).unwrap_err().to_string();
+    let error = DeviceSpec::parse(text, "mine.toml").unwrap_err().to_string();
     let lines: Vec<&str> = error.lines().filter(|line| !line.contains("an integer above zero")).collect();
     assert_eq!(
         lines,
@@ -130,7 +136,7 @@ fn all_problems_of_a_file_are_reported_with_their_lines() {
 
 #[test]
 fn a_file_without_its_tables_is_rejected() {
-    let error = |text: &str| DeviceSpec::parse("mine", "mine.toml", text).unwrap_err().to_string();
+    let error = |text: &str| DeviceSpec::parse(text, "mine.toml").unwrap_err().to_string();
     let head = "product = \"One\"\nmemory_bytes = 1\nmemory_bandwidth = 1\npeak_bf16 = 1\n";
     assert_eq!(error(&format!("{head}platform = \"rocm\"\n")), "mine.toml: missing table: [gpu]");
     assert_eq!(
@@ -178,7 +184,7 @@ fn topology_options_describe_the_devices() {
     let text =
         include_str!("l40s.toml").replace("pcie_bandwidth", "#").replace("[gpu.matrix_units]", "[flags.x]");
     let text = text.replace("name = \"NVIDIA L40S\"", "").split("[flags.x]").next().unwrap().to_owned();
-    let bare = DeviceSpec::parse("bare", "bare.toml", &text).unwrap();
+    let bare = DeviceSpec::parse(&text, "bare.toml").unwrap();
     let config = format!("{:?}", bare.topology_options(&TargetShape::one()));
     assert!(config.contains("name: \\\"NVIDIA L40S\\\"") && !config.contains("matrix_unit"), "{config}");
     let wrap =
@@ -199,7 +205,7 @@ fn topology_options_describe_the_devices() {
 fn an_unknown_key_on_every_line_costs_linear_time() {
     let text: String = (0..40_000).map(|n| format!("k{n} = 0\n")).collect();
     let start = std::time::Instant::now();
-    let error = DeviceSpec::parse("d", "d.toml", &text).unwrap_err();
+    let error = DeviceSpec::parse(&text, "d.toml").unwrap_err();
     let elapsed = start.elapsed();
     assert!(error.to_string().contains("d.toml:40000: unknown key: k39999"));
     // Counting the lines before each diagnostic takes more than 20 seconds.

@@ -24,7 +24,6 @@ const KNOWN: &[&str] = &[
     "src/mesh: files in a circle: assign, rules",
     "src/pjrt: files in a circle: buffer, call, client, client_state, device, executable, handle, mod.rs, options, plugin, topology",
     "src/store: files in a circle: find, mod.rs",
-    "src/targets: files in a circle: device, mod.rs, presence, shape, target",
     "src/templates: files in a circle: mod.rs, signature, substitute",
     "src/weights/peft: files in a circle: adapter, config, mod.rs",
 ];
