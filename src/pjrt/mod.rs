@@ -4,34 +4,22 @@
 //! [`Buffer`]s; or it describes a [`Topology`] of devices that are not present and compiles for that. Every call
 //! goes through one funnel, every object keeps what it depends on, and all calls block.
 
-mod sys;
-
-mod call;
-
-pub(crate) mod error;
-
-pub(crate) mod elf;
-
-mod library_file;
-
-pub(crate) mod loader;
-
-pub(crate) mod plugin;
-
-mod options;
-
-mod handle;
-
-mod device;
-
-mod client_state;
-
 mod buffer;
-
-mod executable;
-
+mod call;
 mod client;
-
+mod client_state;
+mod device;
+pub(crate) mod elf;
+pub(crate) mod error;
+mod executable;
+#[cfg(test)]
+mod fake_table;
+mod handle;
+mod library_file;
+pub(crate) mod loader;
+mod options;
+pub(crate) mod plugin;
+mod sys;
 mod topology;
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ pub(crate) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pjrt::call::tests::fake_table;
+    use crate::pjrt::fake_table::fake_table;
 
     #[test]
     fn an_old_api_is_refused() {

@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Package, Store, StoreError};
+use super::{error::StoreError, folder::Store, packages::Package};
 
 /// Where a package's file came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,13 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::{
-    Network, Package, Progress, Store, StoreError,
+    error::StoreError,
+    folder::{Network, Store},
     manifest::{self, Installed},
-    pip, unpack,
+    packages::Package,
+    pip,
+    progress::Progress,
+    unpack,
 };
 
 impl Store {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Package, StoreError};
+use super::{error::StoreError, packages::Package};
 
 /// Written last into a package's folder: a folder without it is not installed.
 const NAME: &str = "hloom-package.json";

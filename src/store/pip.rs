@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::{Progress, StoreError, Wheel};
+use super::{error::StoreError, packages::Wheel, progress::Progress};
 use crate::base::{KillOnDrop, hex};
 
 /// How often the growth of the download is looked at.

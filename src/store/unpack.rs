@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
-use super::{Progress, StoreError, Wheel};
+use super::{error::StoreError, packages::Wheel, progress::Progress};
 
 /// More than any wheel of the table unpacks to; beyond it something is wrong.
 const MAX_BYTES: u64 = 4 << 30;

@@ -22,10 +22,7 @@ const KNOWN: &[&str] = &[
     "src/data/tokenizer: files in a circle: added, mod.rs",
     "src/hlo: files in a circle: builder, loops, mod.rs, text, tree, value, verify",
     "src/mesh: files in a circle: assign, rules",
-    "src/pjrt: files in a circle: buffer, call, client, client_state, device, executable, handle, mod.rs, options, plugin, topology",
-    "src/store: files in a circle: find, mod.rs",
     "src/templates: files in a circle: mod.rs, signature, substitute",
-    "src/weights/peft: files in a circle: adapter, config, mod.rs",
 ];
 
 /// Circles that are new, and known ones that are gone.

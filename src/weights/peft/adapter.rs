@@ -9,7 +9,7 @@ use super::{
         layout::{self, ADAPTER_CONFIG as CONFIG},
         safetensors,
     },
-    AdapterConfig,
+    config::AdapterConfig,
 };
 use crate::{
     base::{DType, Diagnostic, Diagnostics, Literal, Location, output::Pending},

@@ -3,7 +3,8 @@ use std::{collections::BTreeMap, path::Path};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{super::WeightsError, Patterns};
+use super::patterns::Patterns;
+use crate::weights::WeightsError;
 
 /// The settings of a LoRA adapter, as adapter_config.json has them. Source: `LoraConfig` of PEFT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

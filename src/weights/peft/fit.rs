@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     super::names::{Prefix, describe_missing, find_prefix},
-    Adapter,
-    adapter::PREFIX,
+    adapter::{Adapter, PREFIX},
 };
 use crate::base::{Diagnostic, Diagnostics, Location};
 
