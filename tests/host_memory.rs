@@ -184,7 +184,7 @@ fn a_plugin_that_moves_nothing_says_so() {
     let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
     let client = cpu_client(CpuBuild::Api081, 1);
     let error = client.compile(program, &CompileOptions::default()).unwrap_err();
-    let hint = "this plugin moves nothing between memories: use a newer one, or keep all on the device";
+    let hint = "this plugin does not support transfers between memories: use a newer one, or keep all tensors in device memory";
     assert_eq!(error.hint().as_deref(), Some(hint), "{error}");
 }
 

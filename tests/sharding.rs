@@ -138,7 +138,7 @@ fn a_value_of_another_shape_is_refused() {
     let of_a_matrix = Sharding::on_mesh(&[2], &[vec![0], vec![]]);
     let error =
         engine.upload(&Slot { sharding: of_a_matrix, ..slot }, &Literal::f32s([3], &[0.0; 3])).unwrap_err();
-    assert_eq!(error.to_string(), "`loss` cannot lie as {devices=[2,1]<=[2]}");
+    assert_eq!(error.to_string(), "invalid sharding of `loss`: {devices=[2,1]<=[2]}");
 }
 
 /// Two ways to lie between which XLA knows no other way than to have all of the value everywhere.

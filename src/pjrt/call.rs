@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The one funnel through which every call to a plugin goes.
+//! The function through which every call to a plugin goes.
 
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -10,7 +10,7 @@ use super::{
     sys::{self, Api, CStruct, Call},
 };
 
-/// A plugin's table of calls. The table and the library it points into live as long as the process.
+/// A plugin's table of calls. It and the library that it points into live as long as the process.
 #[derive(Clone, Copy)]
 pub(super) struct Table(NonNull<Api>);
 
@@ -26,10 +26,10 @@ impl Table {
         Self(api)
     }
 
-    /// Where the version ends, which every table has.
+    /// Offset of the end of the version, which every table has.
     pub const VERSION_END: usize = offset_of!(Api, Error_Destroy);
 
-    /// Bytes that the plugin announces.
+    /// Size of the table in bytes, as its `struct_size` says.
     pub fn size(&self) -> usize {
         // SAFETY: the first field is the table's size.
         unsafe { (*self.0.as_ptr()).struct_size }
@@ -42,12 +42,12 @@ impl Table {
         (version.major_version, version.minor_version)
     }
 
-    /// Makes the call that `args` belongs to and returns `args` with what the plugin wrote into it. The
-    /// plugin's error object is read and freed.
+    /// Makes the call that `args` belongs to, and returns `args` with the fields that the plugin has set. The plugin's
+    /// error object is read and destroyed.
     ///
     /// # Safety
-    /// Every pointer in `args` that the call reads or writes through is valid for that, for as long as the
-    /// header asks.
+    /// Every pointer in `args` that the call reads or writes through is valid for that, for as long as the header
+    /// requires.
     pub unsafe fn call<A: Call>(&self, mut args: A) -> Result<A, PjrtError> {
         type Function<A> = unsafe extern "C" fn(*mut A) -> *mut sys::Error;
         // SAFETY: `Call` promises that the slot holds a nullable function of this type.
@@ -73,7 +73,7 @@ impl Table {
         unsafe { self.0.as_ptr().byte_add(offset).cast::<Option<F>>().read() }
     }
 
-    /// Turns the plugin's error into ours and frees it.
+    /// Converts the plugin's error and destroys it.
     fn failed(&self, call: &'static str, error: NonNull<sys::Error>) -> PjrtError {
         type Free<A> = unsafe extern "C" fn(*mut A);
         let error = error.as_ptr();
@@ -87,7 +87,7 @@ impl Table {
                 message = text(args.message, args.message_size);
             }
         }
-        // SAFETY: `error` is alive. Should the call fail in turn, only the code stays unknown.
+        // SAFETY: `error` is alive. If the call fails in turn, the code is unknown.
         let code = unsafe { self.code(error) };
         // SAFETY: the slot's type is the header's, and nothing uses `error` afterwards.
         unsafe {
@@ -96,7 +96,7 @@ impl Table {
             }
         }
         let message = match message.trim() {
-            "" => "it gave no message".to_owned(),
+            "" => "no message".to_owned(),
             text => text.to_owned(),
         };
         PjrtError::Failed { call, code, message }
@@ -117,7 +117,7 @@ impl Table {
     }
 }
 
-/// A copy of the plugin's text; what is not UTF-8 is replaced.
+/// A copy of the plugin's text; invalid UTF-8 is replaced.
 ///
 /// # Safety
 /// `start` is null, or `size` bytes from it are readable.
@@ -166,7 +166,7 @@ mod tests {
         let before = FREED.load(Ordering::SeqCst);
         assert_eq!(
             error_of::<sys::PluginInitializeArgs>(fake_table(size_of::<Api>(), 81)),
-            "PJRT_Plugin_Initialize failed with NOT_FOUND: no such thing"
+            "PJRT_Plugin_Initialize failed with NOT_FOUND: not available"
         );
         assert_eq!(FREED.load(Ordering::SeqCst), before + 1);
     }
@@ -177,7 +177,7 @@ mod tests {
         for size in [end - 1, end - size_of::<usize>()] {
             assert_eq!(
                 error_of::<sys::PluginInitializeArgs>(fake_table(size, 81)),
-                "plugin of PJRT API 0.81 does not offer a call: PJRT_Plugin_Initialize"
+                "plugin of PJRT API 0.81 does not implement a call: PJRT_Plugin_Initialize"
             );
         }
     }
@@ -186,7 +186,7 @@ mod tests {
     fn an_empty_slot_is_missing() {
         assert_eq!(
             error_of::<sys::ClientCreateArgs>(fake_table(size_of::<Api>(), 81)),
-            "plugin of PJRT API 0.81 does not offer a call: PJRT_Client_Create"
+            "plugin of PJRT API 0.81 does not implement a call: PJRT_Client_Create"
         );
     }
 }

@@ -15,7 +15,7 @@ use super::{
     sys::{self, CStruct, Call},
 };
 
-/// A plugin at work on this process's devices. Clones share it; buffers and executables keep it alive.
+/// A plugin's client for the devices of this process. Clones share it; buffers and executables keep it alive.
 #[derive(Clone)]
 pub struct Client {
     state: Arc<ClientState>,
@@ -25,7 +25,7 @@ impl Client {
     /// Starts the plugin's client, with options such as `cpu_device_count` of the CPU plugin.
     ///
     /// # Errors
-    /// If the plugin refuses, for lack of a device say.
+    /// [`PjrtError::Failed`] if the plugin cannot start it, for example without a device.
     pub fn create(plugin: Arc<Plugin>, options: &[(&str, NamedValue)]) -> Result<Self, PjrtError> {
         let table = plugin.table();
         let encoded = options::encode(options);
@@ -41,7 +41,7 @@ impl Client {
         Ok(Self { state: Arc::new(ClientState::new(raw)?) })
     }
 
-    /// The plugin it runs on.
+    /// Its plugin.
     pub fn plugin(&self) -> &Arc<Plugin> {
         self.state.plugin()
     }
@@ -51,12 +51,12 @@ impl Client {
         self.state.platform()
     }
 
-    /// The platform's version, in the plugin's words.
+    /// The platform's version, as the plugin reports it.
     pub fn platform_version(&self) -> &str {
         self.state.platform_version()
     }
 
-    /// The devices that this process drives.
+    /// The devices of this process.
     pub fn devices(&self) -> &[Device] {
         self.state.devices()
     }
@@ -64,7 +64,7 @@ impl Client {
     /// Compiles a program and loads it onto the first `num_partitions` devices.
     ///
     /// # Errors
-    /// If the plugin refuses the program. A plugin may abort the process on a module that no verifier saw.
+    /// If the plugin rejects the program. A plugin may abort the process on a module that was not verified.
     pub fn compile(
         &self,
         program: PjrtProgram<'_>,
@@ -79,19 +79,18 @@ impl Client {
             compile_options_size: options.len(),
             ..CStruct::new()
         };
-        // SAFETY: the client is alive; program and options live until the call returns. The executable it
-        // gives is ours.
+        // SAFETY: the client is alive; program and options live until the call returns. The
+        // returned executable is ours.
         unsafe {
             let args = self.state.table().call(args)?;
             LoadedExecutable::new(&self.state, sys::ClientCompileArgs::CALL, args.executable)
         }
     }
 
-    /// Loads what [`Executable::serialize`](super::Executable::serialize) gave, on the same plugin and kind of
-    /// devices.
+    /// Loads the bytes of [`Executable::serialize`](super::Executable::serialize), of the same plugin and device kind.
     ///
     /// # Errors
-    /// If the plugin does not take the bytes.
+    /// If the plugin rejects the bytes.
     pub fn deserialize(&self, bytes: &[u8]) -> Result<LoadedExecutable, PjrtError> {
         let args = sys::ExecutableDeserializeAndLoadArgs {
             client: self.state.raw(),
@@ -107,25 +106,25 @@ impl Client {
         }
     }
 
-    /// Copies one row-major array to a device and waits until it is there.
+    /// Copies a row-major array to a device and waits for the transfer.
     ///
     /// # Errors
-    /// If the bytes do not fit the shape, the device is not ours, or the plugin fails.
+    /// If the number of bytes does not match the shape, the client has no such device, or the plugin fails.
     pub fn upload(&self, array: HostArray<'_>) -> Result<Buffer, PjrtError> {
         Buffer::upload(&self.state, array)?.finish()
     }
 
-    /// Copies several arrays, all under way at once, and waits for all.
+    /// Copies several arrays at the same time and waits for all transfers.
     ///
     /// # Errors
-    /// As for [`Client::upload`], the first of them.
+    /// The first error of [`Client::upload`].
     pub fn upload_all(&self, arrays: &[HostArray<'_>]) -> Result<Vec<Buffer>, PjrtError> {
         let uploads: Vec<_> =
             arrays.iter().map(|&array| Buffer::upload(&self.state, array)).collect::<Result<_, _>>()?;
         uploads.into_iter().map(|upload| upload.finish()).collect()
     }
 
-    /// How many buffers of this client are alive; a loop that leaks shows here.
+    /// Number of buffers of this client that exist, to detect leaks.
     pub fn live_buffers(&self) -> usize {
         self.state.live_buffers()
     }

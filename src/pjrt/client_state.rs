@@ -14,7 +14,7 @@ use super::{
 };
 use crate::base::MemorySpace;
 
-/// Client that [`Client`](super::Client), buffers and executables share and keep alive.
+/// State that [`Client`](super::Client), buffers and executables share and keep alive.
 pub(super) struct ClientState {
     raw: Owned<sys::Client>,
     devices: Vec<Device>,
@@ -48,7 +48,7 @@ impl ClientState {
         Ok(Self { raw, devices, handles, platform, platform_version, live_buffers: AtomicUsize::new(0) })
     }
 
-    /// The devices that this process drives.
+    /// The devices of this process.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
@@ -90,7 +90,7 @@ impl ClientState {
         }
     }
 
-    /// The handle of a memory of a device, or null for the one that it takes by itself. On the CPU that is the host's.
+    /// The handle of a memory of a device, or null for the device's default memory. On the CPU, that is host memory.
     pub fn memory(&self, device: i32, memory: MemorySpace) -> Result<*mut sys::Memory, PjrtError> {
         if memory == MemorySpace::Device {
             return Ok(ptr::null_mut());

@@ -12,20 +12,20 @@ use super::{
 /// A device of a client or of a topology.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// Its id, unique among all processes.
+    /// Id, unique among all processes.
     pub id: i32,
-    /// The vendor's name of the kind of device, such as `cpu` or `TPU v5 lite`.
+    /// Device kind, such as `cpu` or `TPU v5 lite`.
     pub kind: String,
-    /// The plugin's description.
+    /// Description by the plugin.
     pub debug: String,
-    /// The process (host) that drives it.
+    /// Process (host) that the device is attached to.
     pub process_index: i32,
-    /// What else the plugin says of it.
+    /// Other attributes.
     pub attributes: BTreeMap<String, NamedValue>,
 }
 
 impl Device {
-    /// The memory that a program may use, in bytes, where the plugin says it.
+    /// Bytes of memory available to a program, if the plugin reports it.
     pub fn memory_limit(&self) -> Option<u64> {
         match self.attributes.get("device_memory_bytes_limit") {
             Some(NamedValue::Int64(bytes)) => u64::try_from(*bytes).ok(),

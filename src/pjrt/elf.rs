@@ -1,4 +1,4 @@
-//! What a shared library's file promises and what it asks of others.
+//! Imports of a shared library: libraries, search folders and symbols.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,12 @@ use object::{
 
 type ElfHeader = FileHeader64<Endianness>;
 
-/// What a library takes from another one, or from whichever has it.
+/// A symbol that a library imports.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
     /// The symbol's name.
     pub symbol: String,
-    /// The library it must come from, and the version it must have there; a symbol without a version may come
-    /// from anywhere.
+    /// Library and version that it is imported from; any library may define a symbol without a version.
     pub version: Option<SymbolVersion>,
 }
 
@@ -34,21 +33,21 @@ pub(crate) struct SymbolVersion {
     pub name: String,
 }
 
-/// What a library needs before it can be loaded.
+/// Requirements for loading a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Names of libraries, in the order in which the loader takes them.
+    /// Names of libraries, in the loader's order.
     pub libraries: Vec<String>,
-    /// Folders in which the loader searches them first; `$ORIGIN` stands for the library's own.
+    /// Folders that the loader searches first; `$ORIGIN` is the folder of the library.
     pub folders: Vec<String>,
-    /// Symbols that it does not define itself; those that may stay undefined are left out.
+    /// Undefined symbols, without weak ones.
     pub imports: Vec<Import>,
 }
 
-/// Reads what a library needs.
+/// Reads the requirements of a library.
 ///
 /// # Errors
-/// If the file cannot be read, or its tables contradict themselves.
+/// If the file cannot be read, or its tables are malformed.
 pub(crate) fn needs(path: &Path) -> io::Result<Needs> {
     let cache = ReadCache::new(File::open(path)?);
     read_needs(&cache).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -64,7 +63,7 @@ fn read_needs<'d, R: ReadRef<'d>>(data: R) -> object::Result<Needs> {
     for entry in dynamic.iter() {
         match entry.tag {
             DT_NEEDED => libraries.push(text(dynamic.string(entry)?)),
-            // The reader has a limit for strings, which long paths exceed; they only help to explain errors.
+            // The reader limits strings, which long paths exceed. They only improve messages, so an unreadable one is skipped.
             DT_RPATH | DT_RUNPATH => {
                 let path = dynamic.string(entry).map(text).unwrap_or_default();
                 folders.extend(path.split(':').map(str::to_owned));

@@ -3,26 +3,26 @@ use std::{fmt, io, path::PathBuf};
 use super::sys::MIN_MINOR;
 use crate::base::{ArrayShape, command};
 
-/// What can go wrong between hloom and a plugin.
+/// Error of loading or calling a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum PjrtError {
-    /// The plugin's file is not there or cannot be read.
+    /// The plugin file is missing or cannot be read.
     #[error("cannot open plugin: {}", path.display())]
     Open {
-        /// The file as it was named.
+        /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system's loader refused the file.
+    /// The system's loader rejected the file.
     #[error("cannot load plugin: {}: {reason}", path.display())]
     Load {
         /// The file.
         path: PathBuf,
-        /// The loader's own text.
+        /// The loader's message.
         reason: String,
     },
-    /// The file is no shared library, or one for another machine.
+    /// The file is not a shared library for this machine.
     #[error("cannot load plugin: {}: expected {expected}, found {found}", path.display())]
     Format {
         /// The file.
@@ -32,7 +32,7 @@ pub enum PjrtError {
         /// The file's format.
         found: String,
     },
-    /// The file ends before what its headers promise, after an interrupted copy for example.
+    /// The file is shorter than its headers say, for example after an interrupted copy.
     #[error("cannot load plugin: {}: truncated file: expected at least {expected} bytes, found {found}", path.display())]
     Truncated {
         /// The file.
@@ -49,10 +49,10 @@ pub enum PjrtError {
         path: PathBuf,
         /// The name of the missing library.
         library: String,
-        /// The file that links with it, where it was found.
+        /// The file that links with it, if found.
         needed_by: Option<PathBuf>,
     },
-    /// No library defines a symbol that the plugin, or a library of it, uses.
+    /// No library defines a symbol that the plugin or one of its libraries uses.
     #[error("cannot load plugin: {}: undefined symbol `{symbol}`, which {} uses", path.display(), library.display())]
     UndefinedSymbol {
         /// The plugin's file.
@@ -80,13 +80,13 @@ pub enum PjrtError {
         /// The file.
         path: PathBuf,
     },
-    /// The entry point gave no table of calls.
+    /// The entry point returned a null pointer.
     #[error("broken PJRT plugin, `GetPjrtApi` returned a null pointer: {}", path.display())]
     NullTable {
         /// The file.
         path: PathBuf,
     },
-    /// The table of calls is smaller than that of the oldest API in use.
+    /// The table of calls is smaller than that of the oldest supported API.
     #[error("expected a PJRT API table of at least {expected} bytes, found a `struct_size` of {found}: {}", path.display())]
     ShortTable {
         /// The file.
@@ -96,7 +96,7 @@ pub enum PjrtError {
         /// The table's `struct_size`.
         found: usize,
     },
-    /// The plugin speaks a version of the C API that hloom does not.
+    /// The plugin implements an unsupported version of the C API.
     #[error("expected PJRT API 0.{MIN_MINOR} or a later 0.x, found {major}.{minor}: {}", path.display())]
     Version {
         /// The file.
@@ -106,8 +106,8 @@ pub enum PjrtError {
         /// Minor version of its table.
         minor: i32,
     },
-    /// The plugin's table ends before the call, or its slot is empty.
-    #[error("plugin of PJRT API {major}.{minor} does not offer a call: {call}")]
+    /// The plugin does not implement the call: its table ends before it, or the entry is null.
+    #[error("plugin of PJRT API {major}.{minor} does not implement a call: {call}")]
     MissingCall {
         /// The call's name in the C API.
         call: &'static str,
@@ -116,75 +116,74 @@ pub enum PjrtError {
         /// Minor version of the plugin's table.
         minor: i32,
     },
-    /// The plugin answered with an error.
+    /// A call returned an error.
     #[error("{call} failed with {code}: {message}")]
     Failed {
         /// The call's name in the C API.
         call: &'static str,
         /// The plugin's status code.
         code: ErrorCode,
-        /// The plugin's own text.
+        /// The plugin's message.
         message: String,
     },
-    /// The plugin reported success and gave something that cannot be.
-    #[error("{call} gave {what}")]
+    /// A call reported success and returned an invalid value.
+    #[error("{call} returned {what}")]
     Malformed {
         /// The call's name in the C API.
         call: &'static str,
-        /// What it gave.
+        /// The invalid value.
         what: String,
     },
-    /// Host bytes that do not fit the shape.
+    /// The number of host bytes does not match the shape.
     #[error("expected {expected} bytes for {shape}, found {found}", expected = shape.bytes())]
     ByteCount {
         /// The array's shape.
         shape: ArrayShape,
-        /// How many bytes there were.
+        /// Number of bytes.
         found: usize,
     },
-    /// A device id that the client does not have.
+    /// The client has no device with this id.
     #[error("client has no device: {id}")]
     UnknownDevice {
-        /// The id asked for.
+        /// The requested id.
         id: i32,
-        /// The ids there are.
+        /// Ids of the client's devices.
         known: Vec<i32>,
     },
-    /// A device has no memory of a kind.
-    #[error("device {device} has no memory of the kind {expected}")]
+    /// The device has no memory of the requested kind.
+    #[error("device {device} has no memory of kind {expected}")]
     NoMemory {
         /// The device's id.
         device: i32,
-        /// The kind asked for.
+        /// The requested kind.
         expected: &'static str,
-        /// The kinds there are.
+        /// Kinds of the device's memories.
         known: Vec<String>,
     },
-    /// An execution got argument lists for another number of devices.
+    /// The number of argument lists is not the number of devices.
     #[error("expected argument lists for {expected} devices, found {found}")]
     DeviceCount {
-        /// Devices that the executable runs on.
+        /// Number of devices that the executable runs on.
         expected: usize,
-        /// Argument lists that were given.
+        /// Number of argument lists.
         found: usize,
     },
-    /// The argument lists of two devices differ in length, or in which arguments are donated.
-    #[error("arguments of device {device} are kept and donated unlike those of the first")]
+    /// The argument lists of two devices differ in length or in the arguments that are donated.
+    #[error("arguments of device {device}: expected the same number and donation as on the first device")]
     UnevenArguments {
         /// Position of the device in the executable's device list.
         device: usize,
     },
-    /// An argument that another client holds.
+    /// An argument belongs to another client.
     #[error("argument buffer belongs to another client")]
     ForeignBuffer,
-    /// A compilation for no device at all.
+    /// Compile options without a partition.
     #[error("expected at least one partition, found 0")]
     NoPartitions,
 }
 
 impl PjrtError {
-    /// Whether the file that was named as a plugin is none that this program can use, as opposed to a plugin or a device
-    /// that fails.
+    /// Whether the given file is not a supported plugin, as opposed to an error of a plugin or a device.
     pub fn is_wrong_file(&self) -> bool {
         matches!(
             self,
@@ -196,7 +195,7 @@ impl PjrtError {
         )
     }
 
-    /// What the user can do about it, where that is known.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Open { .. }
@@ -206,7 +205,7 @@ impl PjrtError {
             | Self::NullTable { .. }
             | Self::ShortTable { .. }
             | Self::Version { .. } => {
-                Some(format!("{} (or cuda, rocm, tpu) fetches a plugin that works", command("plugin install cpu", &[])))
+                Some(format!("{} (or cuda, rocm, tpu) fetches a supported plugin", command("plugin install cpu", &[])))
             }
             Self::Load { .. } => {
                 Some("the plugin was probably built for another system: use a build for this one".into())
@@ -225,24 +224,24 @@ impl PjrtError {
             )),
             Self::MissingCall { .. } => Some("use a newer plugin".into()),
             Self::Failed { code: ErrorCode::ResourceExhausted, .. } => Some(
-                "it does not fit in the device's memory: use more devices, a smaller batch or shorter \
-                 sequences, or save less with a stricter remat policy"
+                "the program exceeds the device's memory: use more devices, a smaller batch, shorter sequences, or a remat \
+                 policy that saves less"
                     .into(),
             ),
             Self::Failed { message, .. } if message.contains("libtpu_lockfile") => Some(
-                "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if it ended without doing so"
+                "another process uses the TPU: end it, or remove /tmp/libtpu_lockfile if that process has already ended"
                     .into(),
             ),
             Self::Failed { call: "PJRT_Executable_DeserializeAndLoad", .. } => Some(
-                "the executable is damaged, or was made on another kind of machine: compile its module instead, as \
+                "the executable is damaged, or was compiled on another kind of machine: compile its module instead, as \
                  setting `recompile` does"
                     .into(),
             ),
             Self::Failed { message, .. } if message.starts_with("Unexpected option name passed to") => {
-                Some("the plugin is probably for other devices than the target's: give a target that it is for".into())
+                Some("the plugin is probably for another platform than the target: set a target of its platform".into())
             }
             Self::Failed { message, .. } if message.contains("annotate_device_placement") => {
-                Some("this plugin moves nothing between memories: use a newer one, or keep all on the device".into())
+                Some("this plugin does not support transfers between memories: use a newer one, or keep all tensors in device memory".into())
             }
             Self::Failed { message, .. } if message.starts_with("No such compile option") => {
                 Some("flags are XLA's debug options, such as xla_gpu_enable_latency_hiding_scheduler".into())
@@ -251,7 +250,7 @@ impl PjrtError {
                 let known: Vec<String> = known.iter().map(i32::to_string).collect();
                 Some(format!("known devices: {}", known.join(", ")))
             }
-            Self::NoMemory { known, .. } => Some(format!("its memories: {}", known.join(", "))),
+            Self::NoMemory { known, .. } => Some(format!("known kinds: {}", known.join(", "))),
             Self::Failed { .. }
             | Self::Malformed { .. }
             | Self::ByteCount { .. }
@@ -263,7 +262,7 @@ impl PjrtError {
     }
 }
 
-/// The file that links with a missing library, in an error.
+/// The file that links with a missing library, for messages.
 fn linking(file: &Option<PathBuf>) -> String {
     file.as_ref().map_or("one of its libraries".into(), |file| file.display().to_string())
 }
@@ -275,12 +274,12 @@ macro_rules! codes {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorCode {
             $( $variant, )*
-            /// A number that the header does not name.
+            /// A code that the header does not define.
             Other(i32),
         }
 
         impl ErrorCode {
-            /// The code of a number in the C API.
+            /// Converts a number of the C API.
             pub fn from_number(number: i32) -> Self {
                 match number { $( $number => Self::$variant, )* other => Self::Other(other) }
             }

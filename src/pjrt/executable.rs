@@ -17,25 +17,25 @@ use super::{
     sys::{self, CStruct, Call},
 };
 
-/// One argument of an execution.
+/// An argument of an execution.
 #[derive(Debug)]
 pub enum Arg<'a> {
-    /// The plugin reads it and leaves it as it is.
+    /// A buffer that the program only reads.
     Keep(&'a Buffer),
-    /// The plugin may write results into its memory, where the module's input-output aliasing says so.
+    /// A donated buffer: a result may reuse its memory, as the module's input-output aliasing specifies.
     Donate(Buffer),
 }
 
-/// What a compiled program needs, in bytes on each device (and on its host).
+/// Memory of a compiled program, in bytes for each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// Machine code.
     pub generated_code: i64,
     /// Arguments.
     pub arguments: i64,
-    /// Results, those in the memory of arguments included.
+    /// Results, including those that alias arguments.
     pub outputs: i64,
-    /// Results that lie in the memory of arguments.
+    /// Results that alias arguments.
     pub aliased: i64,
     /// Intermediate values.
     pub temporaries: i64,
@@ -45,20 +45,20 @@ pub struct MemoryStats {
     pub host_arguments: i64,
     /// Host memory for results.
     pub host_outputs: i64,
-    /// Host memory that results and arguments share.
+    /// Host memory of results that alias arguments.
     pub host_aliased: i64,
     /// Host memory for intermediate values.
     pub host_temporaries: i64,
-    /// The most that is in use at one time. It counts arguments in host memory too.
+    /// Peak use, including arguments in host memory.
     pub peak: i64,
-    /// All that is allocated in the device's own memory; plugins before API 0.104 do not say.
+    /// Total allocation in device memory; `None` for plugins before API 0.104, which do not report it.
     pub total_allocation: Option<i64>,
 }
 
-/// A compiled program as a thing to look at and to store.
+/// A compiled program that can be inspected and serialized.
 pub struct Executable {
     raw: Owned<sys::Executable>,
-    // Kept for a program compiled without a client.
+    // Keeps the topology alive for a program compiled without a client.
     _topology: Option<Arc<Owned<sys::TopologyDescription>>>,
 }
 
@@ -83,7 +83,7 @@ impl Executable {
         }
     }
 
-    /// How many arrays one execution gives on each device.
+    /// Number of results of an execution on each device.
     ///
     /// # Errors
     /// If the call fails.
@@ -93,14 +93,14 @@ impl Executable {
         unsafe { Ok(self.table().call(args)?.num_outputs) }
     }
 
-    /// What the compiler counted.
+    /// The compiler's memory statistics.
     ///
     /// # Errors
-    /// If the plugin does not count.
+    /// If the plugin does not provide them.
     pub fn memory(&self) -> Result<MemoryStats, PjrtError> {
         let args = sys::ExecutableGetCompiledMemoryStatsArgs {
             executable: self.raw.raw(),
-            // What an older plugin does not know of stays as it is.
+            // An older plugin does not know this field and leaves it unchanged.
             total_allocation_bytes: i64::MIN,
             ..CStruct::new()
         };
@@ -123,15 +123,15 @@ impl Executable {
         })
     }
 
-    /// The program after all of the compiler's passes, and the name of its form; usually `hlo_with_config`, a
-    /// proto whose first field is the `HloModuleProto`.
+    /// The name of its format and the program after all compiler passes. The format is usually `hlo_with_config`, a proto
+    /// whose first field is the `HloModuleProto`.
     ///
     /// # Errors
-    /// If the plugin does not give it.
+    /// If the plugin does not provide it.
     pub fn optimized_program(&self) -> Result<(String, Vec<u8>), PjrtError> {
         let mut program: sys::Program = CStruct::new();
         let args = || sys::ExecutableOptimizedProgramArgs { executable: self.raw.raw(), ..CStruct::new() };
-        // SAFETY: the executable is alive. The first call only asks for the size; the second one writes into a
+        // SAFETY: the executable is alive. The first call only queries the size; the second one writes into a
         // vector of that size. The format's name is the plugin's constant.
         unsafe {
             self.table().call(sys::ExecutableOptimizedProgramArgs { program: &mut program, ..args() })?;
@@ -143,10 +143,10 @@ impl Executable {
         }
     }
 
-    /// Bytes from which a client of the same plugin loads the program without compiling it.
+    /// The serialized executable, which [`Client::deserialize`](super::Client::deserialize) of the same plugin loads.
     ///
     /// # Errors
-    /// If the plugin cannot.
+    /// If the plugin does not support it.
     pub fn serialize(&self) -> Result<Vec<u8>, PjrtError> {
         let args = sys::ExecutableSerializeArgs { executable: self.raw.raw(), ..CStruct::new() };
         // SAFETY: the executable is alive; the bytes are copied before the deleter, which is called once, frees
@@ -191,7 +191,7 @@ impl LoadedExecutable {
         raw: *mut sys::LoadedExecutable,
     ) -> Result<Self, PjrtError> {
         let table = client.table();
-        // SAFETY: the caller vouches for `raw`, which is alive from here on; the executable that it gives is
+        // SAFETY: the caller vouches for `raw`, which is alive from here on; the returned executable is
         // ours, and its devices live as long as the client.
         unsafe {
             let raw = Owned::new(client.plugin(), call, raw)?;
@@ -210,22 +210,22 @@ impl LoadedExecutable {
         }
     }
 
-    /// The compiled program itself.
+    /// The compiled program.
     pub fn executable(&self) -> &Executable {
         &self.info
     }
 
-    /// The ids of the devices it runs on, in the order of argument lists.
+    /// Ids of its devices, in the order of the argument lists.
     pub fn device_ids(&self) -> &[i32] {
         &self.devices
     }
 
-    /// Runs once on every device and waits for all of them. `args` holds one list a device, each with all
-    /// arguments in the module's order, kept and donated alike on every device. The answer holds the results
-    /// likewise. Donated buffers are gone afterwards, also when the run fails.
+    /// Runs the program once on every device and waits for all of them. `args` has one list per device with all arguments
+    /// in the module's order; the same arguments are donated on every device. Returns one list of results per device.
+    /// Donated buffers are consumed, also if the run fails.
     ///
     /// # Errors
-    /// If the lists do not match the devices or one another, or if the plugin fails on any device.
+    /// If the lists do not match the devices or each other, or if the plugin fails on a device.
     pub fn execute(&self, args: Vec<Vec<Arg<'_>>>) -> Result<Vec<Vec<Buffer>>, PjrtError> {
         let kept = self.check(&args)?;
         let inputs: Vec<Vec<*mut sys::Buffer>> =
@@ -256,7 +256,7 @@ impl LoadedExecutable {
         self.collect(outputs, events)
     }
 
-    /// The indices of the kept arguments, if all lists have them at the same places.
+    /// The indices of the arguments that are not donated, which must be the same in all lists.
     fn check(&self, args: &[Vec<Arg<'_>>]) -> Result<Vec<i64>, PjrtError> {
         if args.len() != self.devices.len() {
             return Err(PjrtError::DeviceCount { expected: self.devices.len(), found: args.len() });
@@ -276,22 +276,22 @@ impl LoadedExecutable {
         Ok((0..).zip(first).filter_map(|(index, kept)| kept.then_some(index)).collect())
     }
 
-    /// Takes what an execution gave and waits for it.
+    /// Takes ownership of the results of an execution and waits for them.
     fn collect(
         &self,
         outputs: Vec<Vec<*mut sys::Buffer>>,
         events: Vec<*mut sys::Event>,
     ) -> Result<Vec<Vec<Buffer>>, PjrtError> {
         let call = sys::LoadedExecutableExecuteArgs::CALL;
-        // Every pointer is taken and every event waited for before an error leaves, so that nothing leaks and
-        // nothing runs on.
+        // Every pointer is taken and every event awaited before an error is returned, so that nothing leaks or is still
+        // running.
         let finished: Vec<Result<(), PjrtError>> = events
             .into_iter()
-            // SAFETY: the plugin gave the event, and it is ours.
+            // SAFETY: the plugin returned the event, and it is ours.
             .map(|event| unsafe { DeviceEvent::new(self.client.plugin(), call, event) }?.wait())
             .collect();
         let adopt = |raw| {
-            // SAFETY: the plugin gave the buffer, and it is ours.
+            // SAFETY: the plugin returned the buffer, and it is ours.
             unsafe { Buffer::adopt(&self.client, call, raw) }
         };
         let outputs: Vec<Vec<Result<Buffer, PjrtError>>> =

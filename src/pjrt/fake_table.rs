@@ -16,8 +16,8 @@ unsafe extern "C" fn fail(_: *mut sys::PluginInitializeArgs) -> *mut sys::Error 
 }
 
 unsafe extern "C" fn message(args: *mut sys::ErrorMessageArgs) {
-    let text = b"no such thing\n";
-    // SAFETY: the funnel passes a live structure.
+    let text = b"not available\n";
+    // SAFETY: the caller passes a live structure.
     unsafe {
         (*args).message = text.as_ptr().cast();
         (*args).message_size = text.len();

@@ -9,7 +9,7 @@ use super::{
     sys::{self, CStruct, Call},
 };
 
-/// A kind of object that the plugin gives away and takes back through a destroy call.
+/// A type of plugin objects that the caller of the C API owns and destroys by a call.
 pub(super) trait PjrtObject: Sized {
     type Destroy: Call;
 
@@ -39,8 +39,8 @@ objects! {
     TopologyDescription: TopologyDescriptionDestroyArgs.topology;
 }
 
-/// An object of the plugin that is ours to destroy. It keeps the plugin; what else it depends on is kept by
-/// the type around it, in a field declared after this one.
+/// An owned object of the plugin; dropping it destroys it. It keeps the plugin alive; the type around it keeps alive the
+/// other objects that it depends on, in a field declared after this one.
 pub(super) struct Owned<T: PjrtObject> {
     raw: NonNull<T>,
     plugin: Arc<Plugin>,
@@ -52,14 +52,14 @@ unsafe impl<T: PjrtObject> Send for Owned<T> {}
 unsafe impl<T: PjrtObject> Sync for Owned<T> {}
 
 impl<T: PjrtObject> Owned<T> {
-    /// Takes what `call` gave.
+    /// Takes ownership of an object that `call` returned.
     ///
     /// # Safety
     /// `raw` is null, or a live object of `plugin` that nothing else destroys.
     pub unsafe fn new(plugin: &Arc<Plugin>, call: &'static str, raw: *mut T) -> Result<Self, PjrtError> {
         match NonNull::new(raw) {
             Some(raw) => Ok(Self { raw, plugin: plugin.clone() }),
-            None => Err(PjrtError::Malformed { call, what: "no object".into() }),
+            None => Err(PjrtError::Malformed { call, what: "a null pointer".into() }),
         }
     }
 
@@ -82,7 +82,7 @@ impl<T: PjrtObject> Drop for Owned<T> {
     }
 }
 
-/// Something that a device has yet to do.
+/// Completion of an asynchronous operation.
 pub(super) struct DeviceEvent(Owned<sys::Event>);
 
 impl DeviceEvent {
@@ -97,7 +97,7 @@ impl DeviceEvent {
         Ok(Self(unsafe { Owned::new(plugin, call, raw) }?))
     }
 
-    /// Blocks until it is done and returns the error it ended with, if any.
+    /// Blocks until the operation has finished, and returns its error, if any.
     pub fn wait(&self) -> Result<(), PjrtError> {
         // SAFETY: the event is alive.
         unsafe {

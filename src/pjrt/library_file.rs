@@ -1,5 +1,5 @@
-//! Recognizes the format of a plugin file before the system's loader opens it. The loader names neither the machine of a
-//! foreign library nor this one, and dies by a signal where a file ends before what its headers promise.
+//! Checks the format of a plugin file before the system's loader opens it. The loader's messages name no machine, and a
+//! truncated file can crash it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,20 +19,20 @@ use crate::base::FileKind;
 /// Bytes from the start of a file that decide its format.
 const HEAD: u64 = 1024;
 
-/// Refuses a file that cannot be a whole shared library for this machine.
+/// Rejects a file that is not a complete shared library for this machine.
 ///
 /// # Errors
 /// If the file cannot be read, has another format or is for another machine, or is truncated.
 pub(super) fn check(path: &Path) -> Result<(), PjrtError> {
     let open = |source| PjrtError::Open { path: path.to_owned(), source };
     let kind = fs::metadata(path).map_err(open)?.file_type();
-    // A pipe would keep a reader waiting.
+    // Reading a pipe could block.
     if !kind.is_file() && !kind.is_dir() {
         return Err(open(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
     }
     let mut head = Vec::new();
     let file = File::open(path).map_err(open)?;
-    // A folder can be opened too; the system's own words tell it from a file once it is read.
+    // A folder can be opened too; reading it is the system's error.
     (&file).take(HEAD).read_to_end(&mut head).map_err(open)?;
     if cfg!(not(target_os = "linux")) {
         return Ok(());
@@ -61,7 +61,7 @@ pub(super) fn expected() -> String {
     Elf::of_this_machine().to_string()
 }
 
-/// Where the last segment that the loader maps ends; nothing if there is none.
+/// End of the last segment that the loader maps; `None` if there is none.
 fn end_of_segments(file: File) -> object::Result<Option<u64>> {
     let cache = ReadCache::new(file);
     let header = elf::FileHeader64::<Endianness>::parse(&cache)?;
@@ -106,13 +106,13 @@ impl Elf {
             () if cfg!(target_arch = "riscv64") => elf::EM_RISCV,
             () if cfg!(target_arch = "loongarch64") => elf::EM_LOONGARCH,
             () if cfg!(target_arch = "s390x") => elf::EM_S390,
-            // The loader checks what is not known here.
+            // The loader checks other machines.
             () => elf::EM_NONE,
         };
         Self { bits: 64, big_endian: cfg!(target_endian = "big"), kind: elf::ET_DYN, machine }
     }
 
-    /// Reads the header; nothing if the file is not ELF.
+    /// Reads the header; `None` if the file is not ELF.
     fn read(head: &[u8]) -> Option<Self> {
         let head: &[u8; 20] = head.strip_prefix(&elf::ELFMAG).and(head.first_chunk())?;
         let big_endian = head[5] == 2;

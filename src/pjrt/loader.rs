@@ -1,4 +1,4 @@
-//! Explains why the system's loader refused a plugin.
+//! Explains errors of the system's loader.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{elf, error::PjrtError, library_file};
 
-/// The error for the loader's text `reason` on the plugin in the file `path`.
+/// The error for the loader's message `reason` about the plugin at `path`.
 pub(crate) fn explain(path: &Path, reason: String) -> PjrtError {
     const MISSING: &str = ": cannot open shared object file: No such file or directory";
     const EXECUTABLE: &str = "cannot dynamically load position-independent executable";

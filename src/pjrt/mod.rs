@@ -1,8 +1,26 @@
-//! Layer 1': the boundary to PJRT plugins. Bytes and handles only; it knows no HLO.
+//! Layer 1': the boundary to PJRT plugins. It passes bytes and handles, and knows nothing of HLO.
 //!
-//! A [`Plugin`] starts a [`Client`], which compiles a [`PjrtProgram`] into a [`LoadedExecutable`] and holds
-//! [`Buffer`]s; or it describes a [`Topology`] of devices that are not present and compiles for that. Every call
-//! goes through one funnel, every object keeps what it depends on, and all calls block.
+//! A [`Plugin`] starts a [`Client`], which compiles a [`PjrtProgram`] into a [`LoadedExecutable`] and allocates
+//! [`Buffer`]s. A [`Topology`] compiles for devices that are not present. Every call to a plugin goes through one
+//! function, every object keeps alive what it depends on, and all calls block.
+//!
+//! # Examples
+//! ```no_run
+//! use hloom::{
+//!     base::{ArrayShape, DType, MemorySpace},
+//!     pjrt::{Client, HostArray, NamedValue, Plugin},
+//! };
+//!
+//! let plugin = Plugin::load("pjrt_c_api_cpu_plugin.so".as_ref())?;
+//! let client = Client::create(plugin, &[("cpu_device_count", NamedValue::Int64(8))])?;
+//! let device = client.devices()[0].id;
+//! let shape = ArrayShape::new(DType::F32, [1]);
+//! let bytes = 1.5f32.to_le_bytes();
+//! let array = HostArray { bytes: &bytes, shape: &shape, device, memory: MemorySpace::Device };
+//! let buffer = client.upload(array)?;
+//! assert_eq!(buffer.to_literal()?.get_f64(0), 1.5);
+//! # Ok::<(), hloom::pjrt::PjrtError>(())
+//! ```
 
 mod buffer;
 mod call;

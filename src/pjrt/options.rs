@@ -12,22 +12,22 @@ use super::{
 };
 use crate::base::Partitioner;
 
-/// A value that plugins take by name, as options of a client or topology, and give by name, as attributes.
+/// Value of a named option of a client or topology, or of a named attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NamedValue {
-    /// Text.
+    /// A string.
     String(String),
-    /// A number.
+    /// An integer.
     Int64(i64),
-    /// Numbers.
+    /// A list of integers.
     Int64List(Vec<i64>),
     /// A single-precision float.
     Float(f32),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
-/// The options in the form of the C API; the result points into `options`.
+/// Options as structures of the C API, which point into `options`.
 pub(super) fn encode(options: &[(&str, NamedValue)]) -> Vec<sys::NamedValue> {
     use named_value_type as kind;
     use sys::NamedValueUnion as Value;
@@ -58,7 +58,7 @@ pub(super) fn encode(options: &[(&str, NamedValue)]) -> Vec<sys::NamedValue> {
         .collect()
 }
 
-/// Copies a list that a plugin gave. Values of kinds that the header does not name are left out.
+/// Copies a plugin's list. Values of types that the header does not define are omitted.
 ///
 /// # Safety
 /// `values` is null, or `count` values from it are readable, with what they point to.
@@ -67,7 +67,7 @@ pub(super) unsafe fn decode(values: *const sys::NamedValue, count: usize) -> BTr
     // SAFETY: the caller's promise is the same.
     let values = unsafe { slice(values, count) };
     let decode_one = |entry: &sys::NamedValue| {
-        // SAFETY: `type_` says which member of the union holds, and how `value_size` counts.
+        // SAFETY: `type_` says which member of the union is valid, and the unit of `value_size`.
         let value = unsafe {
             match entry.type_ {
                 kind::STRING => NamedValue::String(text(entry.value.string, entry.value_size)),
@@ -86,7 +86,7 @@ pub(super) unsafe fn decode(values: *const sys::NamedValue, count: usize) -> BTr
     values.iter().filter_map(decode_one).collect()
 }
 
-/// The form of a program's bytes.
+/// Format of a program's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProgramFormat {
     /// A serialized `xla.HloModuleProto`.
@@ -108,14 +108,14 @@ impl ProgramFormat {
 /// A program to compile.
 #[derive(Clone, Copy, Debug)]
 pub struct PjrtProgram<'a> {
-    /// What the bytes are.
+    /// Format of the bytes.
     pub format: ProgramFormat,
-    /// The program itself.
+    /// The serialized program.
     pub bytes: &'a [u8],
 }
 
 impl PjrtProgram<'_> {
-    /// The form of the C API; it points into `self`.
+    /// Structure of the C API, which points into `self`.
     pub(super) fn to_c(self) -> sys::Program {
         let format = self.format.name();
         sys::Program {
@@ -132,27 +132,39 @@ impl PjrtProgram<'_> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OptionValue {
-    /// Text, or the name of an enumeration's member.
+    /// A string, or the name of an enumerator.
     String(String),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A number.
+    /// An integer.
     Int(i64),
     /// A double-precision float.
     Double(f64),
 }
 
-/// How to compile: one replica, split over `num_partitions` devices.
+/// Options of a compilation: one replica in `num_partitions` partitions.
+///
+/// # Examples
+/// ```
+/// use hloom::pjrt::{CompileOptions, OptionValue};
+///
+/// let mut options = CompileOptions::for_devices(8);
+/// options.overrides.insert("xla_dump_to".into(), OptionValue::String("dump".into()));
+/// assert!(!options.to_bytes()?.is_empty());
+///
+/// let error = CompileOptions::for_devices(0).to_bytes().unwrap_err();
+/// assert_eq!(error.to_string(), "expected at least one partition, found 0");
+/// # Ok::<(), hloom::pjrt::PjrtError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileOptions {
-    /// Devices that the program is split over, at least one.
+    /// Number of partitions, each on its own device; at least one.
     pub num_partitions: usize,
-    /// What splits it.
+    /// Partitioner of the program.
     pub partitioner: Partitioner,
-    /// The id of the device of each partition; none leaves the choice to the plugin, which may know a better order than
-    /// that of the ids.
+    /// Device id of each partition. If empty, the plugin assigns devices, possibly in a better order than by id.
     pub devices: Vec<i32>,
-    /// XLA's debug options by name, without dashes.
+    /// XLA debug options by name, without leading dashes.
     pub overrides: BTreeMap<String, OptionValue>,
 }
 
@@ -163,7 +175,7 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// The plain options for a number of devices.
+    /// Default options for a number of devices.
     pub fn for_devices(num_partitions: usize) -> Self {
         Self {
             num_partitions,
@@ -176,7 +188,7 @@ impl CompileOptions {
     /// The serialized `xla.CompileOptionsProto`.
     ///
     /// # Errors
-    /// If there is no partition; a plugin would abort the process.
+    /// [`PjrtError::NoPartitions`] if there is no partition, with which a plugin would abort the process.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PjrtError> {
         let num_partitions = match i64::try_from(self.num_partitions) {
             Ok(0) | Err(_) => return Err(PjrtError::NoPartitions),
@@ -209,8 +221,7 @@ impl CompileOptions {
     }
 }
 
-/// The fields in use of XLA's `compile_options.proto`.
-/// One replica, whose partitions are on these devices.
+/// Assigns the partitions of one replica to devices.
 fn device_assignment(devices: &[i32]) -> proto::DeviceAssignment {
     let partition = |&id: &i32| proto::ComputationDevice { replica_device_ids: vec![i64::from(id)] };
     proto::DeviceAssignment {
@@ -220,6 +231,7 @@ fn device_assignment(devices: &[i32]) -> proto::DeviceAssignment {
     }
 }
 
+/// The fields in use of XLA's `compile_options.proto`.
 mod proto {
     use std::collections::BTreeMap;
 
@@ -317,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_partitions_is_refused() {
+    fn no_partitions_is_an_error() {
         let error = CompileOptions::for_devices(0).to_bytes().unwrap_err();
         assert_eq!(error.to_string(), "expected at least one partition, found 0");
     }

@@ -19,28 +19,27 @@ use super::{
     sys::{self, Api, CStruct, MIN_MINOR},
 };
 
-/// The plugins of this process by canonical path. A library is loaded and initialized once and stays.
+/// Loaded plugins by canonical path. A library is loaded and initialized once, and never unloaded.
 static LOADED: Mutex<BTreeMap<PathBuf, Arc<Plugin>>> = Mutex::new(BTreeMap::new());
 
-/// A PJRT plugin: a shared library that compiles for and drives one kind of device.
+/// A PJRT plugin: a shared library that compiles for, and runs programs on, the devices of one platform.
 pub struct Plugin {
     table: Table,
     path: PathBuf,
 }
 
 impl Plugin {
-    /// Loads and initializes the plugin in the file `path`; a file that was loaded before is not loaded again.
-    /// The library is never unloaded, since plugins leave threads behind. A plugin that was never loaded on this machine
-    /// may crash or hang here: the compile worker finds out in another process.
+    /// Loads and initializes the plugin file at `path`, once per process. The library is never unloaded, since plugins
+    /// leave threads behind. A plugin may crash or hang here; the compile worker tries it in another process.
     ///
     /// # Errors
-    /// If the file is missing, no shared library for this machine or no plugin; if a library or a symbol that it needs is
-    /// missing; if its API is older than 0.81 or not 0.x; or if it fails to initialize.
+    /// If the file is missing, or not a plugin for this machine; if a library or symbol that it needs is missing; if its
+    /// API is older than 0.81 or not 0.x; or if initialization fails.
     pub fn load(path: &Path) -> Result<Arc<Self>, PjrtError> {
         Self::load_in_steps(path, || {})
     }
 
-    /// As [`Plugin::load`]; calls `before_initialize` between the two.
+    /// Like [`Plugin::load`]; calls `before_initialize` between loading and initializing.
     pub(crate) fn load_in_steps(
         path: &Path,
         before_initialize: impl FnOnce(),
@@ -60,10 +59,10 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// The canonical path of a file that may be a plugin; nothing is loaded.
+    /// Checks that a file can be a plugin, without loading it, and returns its canonical path.
     ///
     /// # Errors
-    /// If the file is missing, or no shared library for this machine.
+    /// If the file is missing, or not a shared library for this machine.
     pub fn check_file(path: &Path) -> Result<PathBuf, PjrtError> {
         let open = |source| PjrtError::Open { path: path.to_owned(), source };
         let canonical = path.canonicalize().map_err(open)?;
@@ -81,12 +80,12 @@ impl Plugin {
         &self.path
     }
 
-    /// What the plugin says of itself, such as `xla_version` or `stablehlo_current_version`.
+    /// The plugin's attributes, such as `xla_version` or `stablehlo_current_version`.
     ///
     /// # Errors
     /// If the call fails.
     pub fn attributes(&self) -> Result<BTreeMap<String, NamedValue>, PjrtError> {
-        // SAFETY: the call only writes; the list it gives lives as long as the plugin.
+        // SAFETY: the call only writes; the returned list lives as long as the plugin.
         unsafe {
             let args = self.table.call(sys::PluginAttributesArgs::new())?;
             Ok(options::decode(args.attributes, args.num_attributes))
@@ -118,11 +117,11 @@ impl fmt::Debug for Plugin {
     }
 }
 
-/// The environment variable by which plugins decide what they log; 1 leaves out information.
+/// Environment variable for the log level of plugins: 1 suppresses information, and leaves warnings and errors.
 pub const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
 
-/// Has plugins that are loaded later log nothing but warnings and errors. To be called first in `main`: it does nothing once the
-/// process has other threads, or where it cannot tell.
+/// Limits the logs of plugins that are loaded later to warnings and errors. Call it first in `main`: it has no effect
+/// once the process has other threads, or where their number is unknown.
 pub fn quiet_logs() {
     let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
     if threads.is_ok_and(|threads| threads == 1) {
@@ -131,7 +130,7 @@ pub fn quiet_logs() {
     }
 }
 
-/// Loads the library and asks it for its table.
+/// Loads the library and gets its table of calls.
 fn open(path: &Path) -> Result<Table, PjrtError> {
     let library = load_library(path).map_err(|reason| loader::explain(path, reason))?;
     // SAFETY: the C API defines the symbol's type.
@@ -154,7 +153,7 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
 /// Loads a shared library, and what it needs, for the rest of the process.
 ///
 /// # Errors
-/// The loader's own text.
+/// The loader's message.
 pub(crate) fn keep_library(path: &Path) -> Result<(), String> {
     std::mem::forget(load_library(path)?);
     Ok(())
@@ -177,7 +176,7 @@ fn loader_text(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), loader_text)
 }
 
-/// What the function `name` of a loaded library answers.
+/// Calls the function `name` of a library.
 #[cfg(test)]
 pub(crate) fn call_for_test(path: &Path, name: &[u8]) -> i32 {
     let library = load_library(path).unwrap();

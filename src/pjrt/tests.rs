@@ -348,7 +348,7 @@ fn devices_must_donate_alike() {
         args[3] = vec![Arg::Donate(upload(client, &row, 3))];
         assert_eq!(
             program.execute(args).unwrap_err().to_string(),
-            "arguments of device 3 are kept and donated unlike those of the first"
+            "arguments of device 3: expected the same number and donation as on the first device"
         );
     });
 }

@@ -14,7 +14,7 @@ use super::{
     sys::{self, CStruct, Call},
 };
 
-/// Devices that need not be present, to compile for. Plugins of GPUs and TPUs know them, the CPU's does not.
+/// Description of devices to compile for, which need not be present. The plugins for GPUs and TPUs support it.
 pub struct Topology {
     raw: Arc<Owned<sys::TopologyDescription>>,
     devices: Vec<Device>,
@@ -22,11 +22,11 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Describes devices to the plugin: by a name such as `v5e:2x4` for TPUs, by the options `target_config`
-    /// and `topology` for GPUs.
+    /// Creates a topology: for TPUs from a name such as `v5e:2x4`, for GPUs from the options `target_config` and
+    /// `topology`.
     ///
     /// # Errors
-    /// If the plugin does not know such devices.
+    /// If the plugin does not support such devices.
     pub fn create(
         plugin: &Arc<Plugin>,
         name: &str,
@@ -60,7 +60,7 @@ impl Topology {
         }
     }
 
-    /// The devices, of all hosts.
+    /// The devices of all hosts.
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
@@ -70,10 +70,10 @@ impl Topology {
         &self.platform
     }
 
-    /// Compiles a program for these devices, on this host's processor alone.
+    /// Compiles a program for these devices, without using any.
     ///
     /// # Errors
-    /// If the plugin refuses. It may also abort the process: what must survive that compiles in a child.
+    /// If the plugin rejects the program. It may also abort the process; the compile worker isolates that.
     pub fn compile_ahead(
         &self,
         program: PjrtProgram<'_>,

@@ -5,26 +5,38 @@ use crate::{
     targets::{Target, TargetError},
 };
 
-/// The devices that a step runs on, and the mesh config that lays its tensors on them; one device needs none.
+/// The devices that a step runs on, and the mesh config that shards its tensors; a single device needs none.
+///
+/// # Examples
+/// ```
+/// use hloom::runtime::{DeviceMesh, DeviceMeshError};
+///
+/// let one = DeviceMesh::new(None, None)?;
+/// assert_eq!((one.target().to_string().as_str(), one.batch_shards()), ("cpu:1", 1));
+///
+/// let error = DeviceMesh::new(Some("mi300x:8".parse()?), None).unwrap_err();
+/// assert_eq!(error.to_string(), "expected a mesh config for the devices of mi300x:8, found none");
+/// # Ok::<(), DeviceMeshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct DeviceMesh {
     target: Target,
     mesh: Option<Loaded>,
 }
 
-/// DeviceMesh that a step cannot run on.
+/// Invalid combination of target and mesh config.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceMeshError {
-    /// There are no such devices.
+    /// Invalid target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// Several devices, and nothing says what each is to do.
-    #[error("{0} has several devices, and no mesh config says what each holds")]
+    /// Several devices without a mesh config.
+    #[error("expected a mesh config for the devices of {0}, found none")]
     NoMesh(Box<Target>),
 }
 
 impl DeviceMeshError {
-    /// What the reader can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Target(error) => error.hint(),
@@ -46,10 +58,10 @@ impl DeviceMeshError {
 }
 
 impl DeviceMesh {
-    /// A target and a mesh config. Without a target, the CPU with as many devices as the config's axes make.
+    /// Combines a target with a mesh config. The default target is the CPU with the number of devices of the config's axes.
     ///
     /// # Errors
-    /// If there are several devices and no mesh config: all of them would do the same work.
+    /// [`DeviceMeshError::NoMesh`] for several devices without a mesh config, which would all do the same work.
     pub fn new(target: Option<Target>, mesh: Option<Loaded>) -> Result<Self, DeviceMeshError> {
         let target = match (target, &mesh) {
             (Some(target), _) => target,
@@ -67,15 +79,15 @@ impl DeviceMesh {
         &self.target
     }
 
-    /// Into how many parts the mesh splits a batch.
+    /// Number of shards of a batch.
     pub fn batch_shards(&self) -> usize {
         self.mesh.as_ref().map_or(1, |mesh| mesh.batch_shards(self.target.devices()))
     }
 
-    /// How the tensors of a workload lie; `None` on a single device without a mesh config.
+    /// Shardings of the tensors of a workload; `None` on a single device without a mesh config.
     ///
     /// # Errors
-    /// Everything that is wrong with the mesh config, be it in itself or for this workload.
+    /// All problems of the mesh config, in itself and for this workload.
     pub fn plan(&self, workload: Workload<'_>) -> Result<Option<Plan>, Diagnostics> {
         let plan = |mesh: &Loaded| mesh.plan(&tensors(workload), self.target.devices());
         self.mesh.as_ref().map(plan).transpose()

@@ -11,7 +11,7 @@ use crate::{
     targets::Target,
 };
 
-/// What one run gives besides the new state.
+/// Results of a run, apart from the new state.
 pub type StepResults = BTreeMap<Role, Literal>;
 
 /// A plugin's client for the devices of one target.
@@ -22,7 +22,7 @@ pub struct Engine {
     options: CompileOptions,
 }
 
-/// A program ready to run.
+/// A compiled program, loaded on the devices.
 #[derive(Debug)]
 pub struct CompiledStep {
     program: StepProgram,
@@ -34,7 +34,7 @@ impl Engine {
     /// Starts the plugin's client.
     ///
     /// # Errors
-    /// If the plugin refuses, or drives fewer devices than the target has.
+    /// If the plugin fails, or finds fewer devices than the target has.
     pub fn start(plugin: Arc<Plugin>, target: &Target) -> Result<Self, RuntimeError> {
         let options = target.compile_options_on(&plugin)?;
         let client = Client::create(plugin, &target.client_options())?;
@@ -52,15 +52,15 @@ impl Engine {
         &self.client
     }
 
-    /// Compiles a program for all devices, on which its tensors lie as `mesh` says.
+    /// Compiles a program for all devices, partitioned as `mesh` specifies.
     ///
     /// # Errors
-    /// If the plugin refuses it.
+    /// If the plugin rejects it.
     pub fn compile(&self, program: StepProgram, mesh: Option<&Plan>) -> Result<CompiledStep, RuntimeError> {
         let bytes = proto::encode(&program.module);
         let source = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
         let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
-        // Shards are placed in this order, so the partitions have to be, whatever order the plugin would choose.
+        // Partitions must have the device order of the shards, whatever order the plugin would choose.
         let devices = self.devices.clone();
         let options = CompileOptions { partitioner, devices, ..self.options.clone() };
         let (executable, warnings) = capture_warnings(|| self.client.compile(source, &options));
@@ -68,15 +68,15 @@ impl Engine {
         self.ready(program, executable?, warnings)
     }
 
-    /// Loads what this plugin made of a program for these devices before.
+    /// Loads an executable that this plugin compiled from the program, for these devices.
     ///
     /// # Errors
-    /// If the plugin does not take the bytes.
+    /// If the plugin rejects the bytes.
     pub fn load(&self, program: StepProgram, executable: &[u8]) -> Result<CompiledStep, RuntimeError> {
         self.ready(program, self.client.deserialize(executable)?, vec![])
     }
 
-    /// A program whose partitions are where the shards lie.
+    /// Checks that the partitions are on the devices of the shards.
     fn ready(
         &self,
         program: StepProgram,
@@ -90,10 +90,11 @@ impl Engine {
         Ok(CompiledStep { program, executable, warnings })
     }
 
-    /// Puts a value onto the devices, shard by shard; `read` writes a part of it, row-major, into bytes of its size.
+    /// Copies a value to the devices, shard by shard; `read` writes a window of the value, row-major, into a buffer of that
+    /// size.
     ///
     /// # Errors
-    /// What `read` returns, or if the plugin fails.
+    /// Those of `read`, or if the plugin fails.
     pub fn place(
         &self,
         slot: &Slot,
@@ -102,10 +103,10 @@ impl Engine {
         Sharded::place(&self.client, &self.devices, slot, read)
     }
 
-    /// Puts a value of the host onto the devices.
+    /// Copies a host array to the devices.
     ///
     /// # Errors
-    /// If it has another shape than the slot, or the plugin fails.
+    /// [`RuntimeError::Shape`] if it has another shape than the slot, or if the plugin fails.
     pub fn upload(&self, slot: &Slot, literal: &Literal) -> Result<Sharded, RuntimeError> {
         let shape = slot.shape();
         if *literal.shape() != shape {
@@ -122,11 +123,11 @@ impl Engine {
         })
     }
 
-    /// Runs a program. Arguments come from `inputs` where it has their role, else from `state`; those that the program
-    /// donates are taken out of the state, and the results of their roles put in their place.
+    /// Runs a program. An argument comes from `inputs` if its role is among them, else from `state`. Donated arguments are
+    /// removed from the state, and results with the role of an argument are put there; the others are returned.
     ///
     /// # Errors
-    /// If an argument is missing or the plugin fails; donated state is gone in the latter case.
+    /// If an argument is missing, or the plugin fails; in the latter case donated state is lost.
     pub fn run(
         &self,
         compiled: &CompiledStep,
@@ -158,23 +159,23 @@ impl Engine {
 }
 
 impl CompiledStep {
-    /// What it was compiled from.
+    /// The program before compilation.
     pub fn program(&self) -> &StepProgram {
         &self.program
     }
 
-    /// What the plugin warned of while it compiled.
+    /// The compiler's warnings.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What the plugin made of it.
+    /// The executable.
     pub fn executable(&self) -> &LoadedExecutable {
         &self.executable
     }
 }
 
-/// One list of arguments for each device. What the program donates is taken out of `state`.
+/// One list of arguments per device. Donated arguments are removed from `state`.
 fn gather<'a>(
     program: &StepProgram,
     uploaded: &'a BTreeMap<Role, Sharded>,

@@ -6,7 +6,7 @@ use crate::{
     weights::WeightsError,
 };
 
-/// What can go wrong on a device, or on the way to it.
+/// Error of a step on devices.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// The plugin or the device failed.
@@ -15,35 +15,35 @@ pub enum RuntimeError {
     /// The CUDA toolkit is incomplete.
     #[error(transparent)]
     CudaToolkit(#[from] CudaToolkitError),
-    /// The model's files are not right.
+    /// A model file is invalid.
     #[error(transparent)]
     Weights(#[from] WeightsError),
     /// A value that the program needs is missing.
-    #[error("the program needs `{role}`, which is not on the device")]
+    #[error("missing value of `{role}`, which the program needs")]
     Missing {
-        /// Which.
+        /// The role.
         role: Role,
     },
-    /// The plugin gave another number of results than the program has.
+    /// The plugin returned another number of results than the program has.
     #[error("expected {expected} results of the program, found {found}")]
     Results {
-        /// What the program says.
+        /// Number of results of the program.
         expected: usize,
-        /// What the plugin gave.
+        /// Number of results returned.
         found: usize,
     },
-    /// The target has fewer devices than it is meant to have.
+    /// The plugin finds fewer devices than the target has.
     #[error("expected {expected} devices, the {platform} plugin found {found}")]
     Devices {
         /// The platform.
         platform: Platform,
-        /// What the target says.
+        /// Number of devices of the target.
         expected: usize,
-        /// What the plugin drives.
+        /// Number of devices of the plugin.
         found: usize,
     },
-    /// The plugin put the partitions onto other devices than the shards lie on.
-    #[error("expected the partitions on the devices {expected:?}, found them on {found:?}")]
+    /// The partitions are not on the devices of the shards.
+    #[error("expected partitions on the devices {expected:?}, found {found:?}")]
     DeviceOrder {
         /// The devices of the shards.
         expected: Vec<i32>,
@@ -53,44 +53,43 @@ pub enum RuntimeError {
     /// A value has another shape than its role.
     #[error("expected `{role}` to be {expected}, found {found}")]
     Shape {
-        /// Which.
+        /// The role.
         role: Role,
-        /// What the program says.
+        /// Shape in the program.
         expected: ArrayShape,
-        /// What was given.
+        /// Shape of the value.
         found: ArrayShape,
     },
-    /// The plugin split a result otherwise than the program says.
+    /// A shard of a result has an unexpected shape.
     #[error("expected `{role}` to be {expected} on each device, found {found}")]
     ShardShape {
-        /// Which.
+        /// The role.
         role: Role,
-        /// What the program says.
+        /// Shape in the program.
         expected: ArrayShape,
-        /// What the plugin gave.
+        /// Shape of the shard.
         found: ArrayShape,
     },
-    /// A sharding does not fit the value.
-    #[error("`{role}` cannot lie as {sharding}")]
+    /// A sharding does not apply to the shape of the value.
+    #[error("invalid sharding of `{role}`: {sharding}")]
     Sharding {
-        /// Which.
+        /// The role.
         role: Role,
-        /// How it was to lie.
+        /// Its sharding.
         sharding: String,
     },
 }
 
 impl RuntimeError {
-    /// What the reader can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pjrt(error) => error.hint(),
             Self::CudaToolkit(error) => Some(error.hint()),
             Self::Weights(error) => error.hint(),
-            Self::Missing { .. } => Some(
-                "a run that failed takes its donated state with it: start again from the last checkpoint"
-                    .into(),
-            ),
+            Self::Missing { .. } => {
+                Some("donated state is lost when a run fails: continue from the last checkpoint".into())
+            }
             Self::Devices { .. } => Some(format!("set another {}, or check the driver", Setting::Target)),
             Self::Results { .. }
             | Self::DeviceOrder { .. }

@@ -1,5 +1,5 @@
-//! Layer 5: a step on devices. [`DeviceMesh`] says which, and how tensors lie on them; [`Engine`] compiles programs for
-//! them, [`DeviceState`] holds what lives there between two runs: weights, adapters, optimizer.
+//! Layer 5: a step on devices. A [`DeviceMesh`] is a target with its mesh config; [`Engine`] compiles and runs programs on
+//! it; [`DeviceState`] is the state on the devices between two runs: weights, adapters, optimizer state.
 
 pub mod bundle;
 pub mod compile_worker;

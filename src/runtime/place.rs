@@ -13,12 +13,12 @@ use crate::{
 const EMBED: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
 
-/// Makes names and configuration agree with the files where they leave no doubt, with warnings: see
-/// [`Checkpoint::fit_names`], and `tie_word_embeddings` is what the tensors say, as in transformers: a head that differs
-/// from the embedding is a head of its own, and one of the two alone stands for both.
+/// Adapts tensor names and config to each other, with warnings. Names lose a prefix, see [`Checkpoint::fit_names`]. With
+/// `tie_word_embeddings`, as in transformers, a head that differs from the embedding is untied, and if only one of the two
+/// is present, it is used for both.
 ///
 /// # Errors
-/// One diagnostic, if the names have another prefix and still do not fit.
+/// One diagnostic, if the names have another prefix and names are missing without it.
 pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<(), Diagnostics> {
     let names: Vec<String> = base_params(config).iter().flat_map(ParamSpec::stored_names).collect();
     let mut expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
@@ -53,7 +53,7 @@ pub fn fit_config(checkpoint: &mut Checkpoint, config: &mut Config) -> Result<()
     Ok(())
 }
 
-/// Checks that the files hold every parameter of the model, of the right sizes, and nothing else that would matter.
+/// Checks that the checkpoint has every parameter of the model with the expected shape, and no unknown tensors.
 ///
 /// # Errors
 /// All problems at once.
@@ -72,8 +72,8 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Dia
     })
 }
 
-/// Loads the frozen parameters onto the devices, one shard at a time, straight from the mapped files. `loaded` is told
-/// the bytes of each tensor.
+/// Loads the frozen parameters onto the devices, one shard at a time from the mapped files. `loaded` receives the size of
+/// each tensor in bytes.
 ///
 /// # Errors
 /// If a tensor cannot be read or copied.
@@ -97,7 +97,7 @@ pub fn place_base(
     Ok(())
 }
 
-/// Puts zeros under roles: fresh moments, or gradients to add to.
+/// Fills slots with zeros: new moments, or gradients before accumulation.
 ///
 /// # Errors
 /// If the plugin fails.
@@ -108,7 +108,7 @@ pub fn place_zeros(engine: &Engine, state: &mut DeviceState, slots: &[Slot]) -> 
     Ok(())
 }
 
-/// Reads a box of a parameter, by its dimensions on the device, the layers side by side.
+/// Reads a window of a parameter by its dimensions on the device, where layers are stacked.
 fn read_stack(
     checkpoint: &Checkpoint,
     spec: &ParamSpec,
@@ -126,7 +126,7 @@ fn read_stack(
     layers.try_for_each(|(layer, name)| read_layer(checkpoint, name, &spec.stored, window, dtype, layer))
 }
 
-/// Reads a box of one tensor by its named dimensions, several of which may make up one dimension on disk.
+/// Reads a window of one tensor by its named dimensions, several of which may form one dimension on disk.
 fn read_layer(
     checkpoint: &Checkpoint,
     name: &str,
@@ -137,7 +137,7 @@ fn read_layer(
 ) -> Result<(), WeightsError> {
     let mut rest = window;
     let mut on_disk: Vec<Range<usize>> = vec![];
-    // The part that is read, by named dimensions, and the box inside it.
+    // Shape of what is read, by named dimensions, and the requested window inside it.
     let (mut read, mut inside) = (vec![], vec![]);
     for parts in stored {
         let (ranges, later) = rest.split_at(parts.len());

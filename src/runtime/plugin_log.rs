@@ -1,19 +1,19 @@
-//! What plugins log. They write to standard error, in the form of XLA's own logs; there is no call that asks for it.
+//! Logs of plugins, which write to standard error in XLA's log format; the C API has no call for them.
 
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Warnings that say nothing of the module, by their beginnings.
+/// Prefixes of warnings that are not about the module.
 const EXPECTED: &[&str] = &[
     "GSPMD sharding propagation is going to be deprecated",
     "Module contains sdy shardings or meshes in frontend_attributes",
     "RAW: ",
 ];
-/// What the first of all logs is preceded by.
+/// Line before the first log message.
 const PREAMBLE: &str = "WARNING: All log messages before absl::InitializeLog()";
 
-/// The texts of the warnings and errors in a log, each once, without time and place in the source.
+/// Messages of the warnings and errors in a log, each once, without time and source location.
 pub(crate) fn warnings<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in lines.into_iter().filter_map(warning) {
@@ -25,7 +25,7 @@ pub(crate) fn warnings<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Stri
     found
 }
 
-/// The text of a line that is a warning or an error of a plugin.
+/// The message of a line that is a warning or an error of a plugin.
 fn warning(line: &str) -> Option<&str> {
     let (head, text) = line.split_once("] ")?;
     let is_warning = head.split_whitespace().take(3).any(|word| {
@@ -35,10 +35,10 @@ fn warning(line: &str) -> Option<&str> {
     is_warning.then_some(text)
 }
 
-/// Does `work`, and gives besides its result the warnings and errors that plugins logged meanwhile. Whatever else is
-/// written to standard error goes through. Where standard error cannot be listened to, everything does.
+/// Runs `work`, and returns its result and the warnings and errors that plugins logged meanwhile. Other output to standard
+/// error passes through; all of it does if standard error cannot be redirected.
 pub fn capture_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
-    // Standard error is the whole process's: only one can listen to it at a time.
+    // Standard error belongs to the process: only one redirection at a time.
     static LISTENING: Mutex<()> = Mutex::new(());
     let _only = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     match Listener::start() {
@@ -50,14 +50,14 @@ pub fn capture_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     }
 }
 
-/// Standard error while it leads into a pipe.
+/// Standard error, redirected into a pipe.
 struct Listener {
     to_pipe: PipeWriter,
     stderr: rustix::fd::OwnedFd,
     reader: Option<thread::JoinHandle<Vec<String>>>,
 }
 
-/// Ends what is listened to. The pipe's end cannot: a process started meanwhile may keep it open.
+/// Marks the end of the log. The pipe's end cannot: a process started meanwhile may keep it open.
 const END: &str = "\u{4}end of log";
 
 impl Listener {
@@ -91,7 +91,7 @@ impl Drop for Listener {
     }
 }
 
-/// Keeps the lines that are warnings, and lets the others through as they come.
+/// Collects warnings and errors, and passes other lines through.
 fn listen(from_pipe: PipeReader, mut through: impl Write) -> Vec<String> {
     let mut kept = Vec::new();
     let mut from_pipe = BufReader::new(from_pipe);

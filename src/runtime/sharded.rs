@@ -8,7 +8,7 @@ use crate::{
     step::{Role, Slot},
 };
 
-/// A value on the devices: a shard on each, in the order of the devices.
+/// An array on the devices: one shard per device, in device order.
 #[derive(Debug)]
 pub struct Sharded {
     shape: ArrayShape,
@@ -17,13 +17,13 @@ pub struct Sharded {
     shards: Vec<Buffer>,
 }
 
-/// One part of a value, and which devices hold it.
+/// A window of an array, and the devices that have a copy of it.
 struct Tile {
     window: Vec<Range<usize>>,
     devices: Vec<usize>,
 }
 
-/// The different parts of a value on `devices` devices. A device past the end of a padded value has an empty one.
+/// The distinct windows of an array on `devices` devices. A device past the end of a padded array has an empty one.
 fn tiles(shape: &ArrayShape, sharding: &Sharding, devices: usize) -> Vec<Tile> {
     let mut tiles: BTreeMap<Vec<(usize, usize)>, Tile> = BTreeMap::new();
     for device in 0..devices {
@@ -36,12 +36,11 @@ fn tiles(shape: &ArrayShape, sharding: &Sharding, devices: usize) -> Vec<Tile> {
 }
 
 impl Sharded {
-    /// Fills the shards of a value on `devices`, one after the other, so that no more than one of them is in host memory.
-    /// `read` writes a part of the value, row-major, into bytes of its size; where a shard is larger than the part of it
-    /// that is inside the value, the rest is zero.
+    /// Fills the shards of an array on `devices` one after the other, so that at most one of them is in host memory.
+    /// `read` writes a window of the array, row-major, into a buffer of that size. Padding of a shard is zero.
     ///
     /// # Errors
-    /// What `read` returns, or if the plugin fails.
+    /// Those of `read`, or if the plugin fails.
     pub fn place(
         client: &Client,
         devices: &[i32],
@@ -79,10 +78,10 @@ impl Sharded {
         Ok(Self { shape, sharding, memory: slot.memory, shards })
     }
 
-    /// Takes the shards that a program gave.
+    /// Wraps the shards that a program returned.
     ///
     /// # Errors
-    /// If one is not as large as the slot says.
+    /// [`RuntimeError::ShardShape`] if a shard has another shape than the slot's sharding gives.
     pub fn adopt(slot: &Slot, shards: Vec<Buffer>) -> Result<Self, RuntimeError> {
         let expected = shard_shape(slot)?;
         if let Some(odd) = shards.iter().find(|shard| *shard.shape() != expected) {
@@ -93,7 +92,7 @@ impl Sharded {
         Ok(Self { shape: slot.shape(), sharding, memory, shards })
     }
 
-    /// The shards, in the order of the devices.
+    /// The shards, in device order.
     pub fn shards(&self) -> &[Buffer] {
         &self.shards
     }
@@ -103,7 +102,7 @@ impl Sharded {
         self.shards
     }
 
-    /// The whole value, put together on the host.
+    /// The full array, copied to the host.
     ///
     /// # Errors
     /// If a copy fails.
@@ -127,19 +126,19 @@ fn shard_shape(slot: &Slot) -> Result<ArrayShape, RuntimeError> {
     slot.sharding.shard_shape(&slot.shape()).ok_or_else(unfit)
 }
 
-/// What lives on the devices between two runs, by role.
+/// State on the devices between two runs, by role.
 #[derive(Debug, Default)]
 pub struct DeviceState {
     values: BTreeMap<Role, Sharded>,
 }
 
 impl DeviceState {
-    /// Puts a value under its role, in place of the one before.
+    /// Sets the value of a role.
     pub fn insert(&mut self, role: Role, value: Sharded) {
         self.values.insert(role, value);
     }
 
-    /// Takes the value of a role out, if there is one.
+    /// Removes and returns the value of a role.
     pub fn remove(&mut self, role: Role) -> Option<Sharded> {
         self.values.remove(&role)
     }
@@ -147,15 +146,15 @@ impl DeviceState {
     /// The value of a role.
     ///
     /// # Errors
-    /// If there is none.
+    /// [`RuntimeError::Missing`] if there is none.
     pub fn get(&self, role: Role) -> Result<&Sharded, RuntimeError> {
         self.values.get(&role).ok_or(RuntimeError::Missing { role })
     }
 
-    /// Bytes that each device holds in its own memory, as the plugin counts them, in the order of the devices.
+    /// Size of the state in each device's memory in bytes, as the plugin reports it, in device order.
     ///
     /// # Errors
-    /// If the plugin does not say.
+    /// If the plugin does not report it.
     pub fn device_bytes(&self) -> Result<Vec<u64>, RuntimeError> {
         let devices = self.values.values().map(|value| value.shards.len()).max().unwrap_or(0);
         let mut bytes = vec![0; devices];

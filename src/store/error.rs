@@ -1,19 +1,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a package could not be installed or found. The store holds no part of it then.
+/// Error of finding or installing a package; no part of it is installed then.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The package is missing and must not be fetched.
-    #[error("package is not installed, and fetching it is not allowed: {key}")]
+    /// The package is not installed, and downloads are not allowed.
+    #[error("package is not installed, and downloads are not allowed: {key}")]
     Offline {
         /// The package's key.
         key: String,
     },
-    /// There is no Python interpreter.
+    /// The Python interpreter is missing.
     #[error("cannot find Python: {}", program.display())]
     NoPython {
-        /// The program that was tried.
+        /// The interpreter.
         program: PathBuf,
     },
     /// Python has no pip.
@@ -22,26 +22,26 @@ pub enum StoreError {
         /// The interpreter.
         program: PathBuf,
     },
-    /// pip reached no package index.
-    #[error("pip has no network to fetch {requirement}: {reason}")]
+    /// pip could not reach a package index.
+    #[error("pip cannot reach a package index to download {requirement}: {reason}")]
     NoNetwork {
-        /// What was to be fetched.
+        /// The requested wheel.
         requirement: String,
-        /// pip's last words.
+        /// The end of pip's output.
         reason: String,
     },
     /// pip failed otherwise.
-    #[error("pip failed to fetch {requirement}: {reason}")]
+    #[error("pip failed to download {requirement}: {reason}")]
     Pip {
-        /// What was to be fetched.
+        /// The requested wheel.
         requirement: String,
-        /// pip's last words.
+        /// The end of pip's output.
         reason: String,
     },
-    /// pip fetched another file than the pinned one.
+    /// The downloaded file is not the pinned one.
     #[error("expected SHA-256 {expected} for {requirement}, found {found}")]
     Hash {
-        /// What was fetched.
+        /// The wheel.
         requirement: String,
         /// The pinned hash.
         expected: String,
@@ -51,15 +51,15 @@ pub enum StoreError {
     /// The wheel cannot be unpacked.
     #[error("cannot unpack {requirement}: {reason}")]
     Wheel {
-        /// What was fetched.
+        /// The wheel.
         requirement: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The wheel lacks the file that hloom needs.
-    #[error("package {requirement} lacks a file: {file}")]
+    /// The file to use is missing from the wheels.
+    #[error("missing file in package {requirement}: {file}")]
     Lacks {
-        /// What was fetched.
+        /// The wheel.
         requirement: String,
         /// The file.
         file: String,
@@ -67,21 +67,21 @@ pub enum StoreError {
     /// The disk is full.
     #[error("no space left on the disk of {}", path.display())]
     Full {
-        /// What was being written.
+        /// The file or folder that was written.
         path: PathBuf,
     },
-    /// A file or folder of the store, or one the user named, cannot be used.
+    /// A file or folder of the store, or a given one, cannot be read or written.
     #[error("cannot use {}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// An error of the system about `path`.
+    /// A system error about `path`.
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -90,10 +90,10 @@ impl StoreError {
         }
     }
 
-    /// What the user can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Offline { .. } => "leave out setting `offline` once, where there is a network",
+            Self::Offline { .. } => "run once without setting `offline`, on a machine with a network",
             Self::NoPython { .. } => "install Python 3 with pip, so that `python3` is found in PATH",
             Self::NoPip { .. } => "install pip: `python3 -m ensurepip`, or your system's package python3-pip",
             Self::NoNetwork { .. } => {
@@ -104,8 +104,8 @@ impl StoreError {
                  setting `plugin` to a plugin file"
             }
             Self::Hash { .. } => {
-                "nothing was installed, since this is not the pinned file; try again, or see which \
-                 index pip uses: `python3 -m pip config list`"
+                "the downloaded file was discarded; try again, or check pip's index: \
+                 `python3 -m pip config list`"
             }
             Self::Full { .. } => "free some space, or move the store with HLOOM_STORE",
             Self::Wheel { .. } | Self::Lacks { .. } | Self::Io { .. } => return None,

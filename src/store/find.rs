@@ -4,31 +4,31 @@ use std::process::{Command, Stdio};
 
 use super::{error::StoreError, folder::Store, packages::Package};
 
-/// Where a package's file came from.
+/// Origin of a package's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileOrigin {
-    /// The user named it.
+    /// Given by the user.
     Explicit,
-    /// The store holds it, in the pinned version.
+    /// Installed in the store, in the pinned version.
     Store,
-    /// Python has it installed, in whatever version.
+    /// Installed in Python's site-packages, in any version.
     SitePackages,
 }
 
-/// A package's file that is there.
+/// An existing file of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageFile {
     /// The file.
     pub path: PathBuf,
-    /// Where it came from.
+    /// Its origin.
     pub origin: FileOrigin,
 }
 
 impl Store {
-    /// The package's file without installing anything: the one the user named, else the store's.
+    /// Finds the package's file: the given one, else the one in the store. Installs nothing.
     ///
     /// # Errors
-    /// If the file that the user named is not there.
+    /// If the given file does not exist, or is a folder.
     pub fn find(
         &self,
         package: &Package,
@@ -44,10 +44,10 @@ impl Store {
         Ok(self.installed(package).map(|path| PackageFile { path, origin: FileOrigin::Store }))
     }
 
-    /// The package's file where Python imports from, asked of the interpreter itself.
+    /// Finds the package's file in the folders of `sys.path`, which the Python interpreter prints.
     ///
     /// # Errors
-    /// If there is no Python.
+    /// If the interpreter cannot be run.
     pub fn find_in_python(&self, package: &Package) -> Result<Option<PackageFile>, StoreError> {
         let output = Command::new(&self.python)
             .args(["-c", "import sys; print('\\n'.join(sys.path))"])

@@ -6,16 +6,30 @@ use super::{
     packages::Package,
 };
 
-/// Whether the store may fetch what it lacks.
+/// Whether the store may download packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// It may.
+    /// Downloads are allowed.
     Allowed,
-    /// It may not; a missing package is an error.
+    /// No downloads; a missing package is an error.
     Offline,
 }
 
-/// A folder that holds each installed package in `KEY/`. Several processes may share it.
+/// A folder with each installed package in `KEY/`. Several processes may share it.
+///
+/// # Examples
+/// ```
+/// use hloom::store::{Network, Silent, Store, StoreError, package};
+///
+/// let store = Store::at("no-such-folder");
+/// assert!(store.list()?.is_empty());
+///
+/// let cpu = package("cpu").unwrap();
+/// assert_eq!(store.find(cpu, None)?, None);
+/// let error = store.ensure(cpu, Network::Offline, &mut Silent).unwrap_err();
+/// assert_eq!(error.to_string(), "package is not installed, and downloads are not allowed: cpu");
+/// # Ok::<(), StoreError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) root: PathBuf,
@@ -23,7 +37,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in the folder `root`, which is made when something is installed. It calls `python3`.
+    /// A store in the folder `root`, which is created on installation. It runs `python3`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), python: "python3".into() }
     }
@@ -38,10 +52,10 @@ impl Store {
         &self.root
     }
 
-    /// What is installed, by key.
+    /// Installed packages, sorted by key; empty if the folder does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be read. A store without a folder is empty.
+    /// If the folder cannot be read.
     pub fn list(&self) -> Result<Vec<Installed>, StoreError> {
         let entries = match std::fs::read_dir(&self.root) {
             Ok(entries) => entries,

@@ -12,11 +12,11 @@ use super::{
 };
 
 impl Store {
-    /// The path of the package's file, in the store already or installed now. A package appears whole or not
-    /// at all, also when several processes install it at once.
+    /// Returns the path of the package's file, and installs the package if it is missing. Installation is atomic, also
+    /// with several processes at once.
     ///
     /// # Errors
-    /// If it is missing and may not be fetched, or cannot be fetched, checked or written.
+    /// If the package is missing and downloads are not allowed, or if downloading, checking or writing it fails.
     pub fn ensure(
         &self,
         package: &Package,
@@ -37,12 +37,12 @@ impl Store {
         self.install(package, progress)
     }
 
-    /// The path of the package's file, if the store holds the pinned version.
+    /// The path of the package's file, if the pinned version is installed.
     pub fn installed(&self, package: &Package) -> Option<PathBuf> {
         manifest::read(&self.folder(package)).filter(|found| found.is(package)).map(|found| found.path())
     }
 
-    /// Waits for other processes that install the same package. The lock is released with the file handle.
+    /// Waits for other processes that install the same package. Dropping the file releases the lock.
     fn lock(&self, package: &Package, progress: &mut dyn Progress) -> Result<File, StoreError> {
         let path = self.root.join(format!(".{}.lock", package.key));
         let io = |error| StoreError::io(&path, error);
@@ -58,7 +58,7 @@ impl Store {
         Ok(file)
     }
 
-    /// Fetches and unpacks beside the package's folder, then renames. The lock is held.
+    /// Downloads and unpacks into a temporary folder of the store, then renames it. The caller has the lock.
     fn install(&self, package: &Package, progress: &mut dyn Progress) -> Result<PathBuf, StoreError> {
         let prefix = format!(".{}.tmp-", package.key);
         self.remove_leftovers(&prefix)?;
@@ -89,7 +89,7 @@ impl Store {
         Ok(folder.join(package.file))
     }
 
-    /// What interrupted installations of the package left; none is running, since the lock is held.
+    /// Removes files of interrupted installations of the package; the caller has the lock, so none is running.
     fn remove_leftovers(&self, prefix: &str) -> Result<(), StoreError> {
         let entries = fs::read_dir(&self.root).map_err(|error| StoreError::io(&self.root, error))?;
         entries
@@ -99,7 +99,7 @@ impl Store {
     }
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder if it exists.
 fn remove(folder: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(folder, error)),

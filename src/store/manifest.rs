@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{error::StoreError, packages::Package};
 
-/// Written last into a package's folder: a folder without it is not installed.
+/// Written last into a package's folder: without it, the package is not installed.
 const NAME: &str = "hloom-package.json";
 
-/// A package in the store.
+/// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     /// The package's key.
     pub key: String,
-    /// Name and version of each wheel, as pip writes them.
+    /// Requirement of each wheel, as `NAME==VERSION`.
     pub requirements: Vec<String>,
     /// SHA-256 of each wheel.
     pub sha256: Vec<String>,
     /// The file to use, relative to the folder.
     pub file: PathBuf,
-    /// Bytes of the files in the folder.
+    /// Total size of its files in bytes.
     pub bytes: u64,
     /// The package's folder.
     #[serde(skip)]
@@ -44,14 +44,14 @@ impl Installed {
         self.folder.join(&self.file)
     }
 
-    /// Whether this is the package as it is pinned now.
+    /// Whether this is the pinned version of `package`.
     pub fn is(&self, package: &Package) -> bool {
         self.sha256.iter().map(String::as_str).eq(package.wheels.iter().map(|wheel| wheel.sha256))
             && self.file == Path::new(package.file)
     }
 }
 
-/// The manifest of an installed package's folder, if it is one.
+/// Reads the manifest of a package's folder; `None` if the package is not installed.
 pub(super) fn read(folder: &Path) -> Option<Installed> {
     let text = std::fs::read_to_string(folder.join(NAME)).ok()?;
     let manifest: Installed = serde_json::from_str(&text).ok()?;
@@ -59,7 +59,7 @@ pub(super) fn read(folder: &Path) -> Option<Installed> {
     manifest.path().is_file().then_some(manifest)
 }
 
-/// Writes the manifest through to the disk.
+/// Writes the manifest and syncs it to disk.
 pub(super) fn write(folder: &Path, manifest: &Installed) -> Result<(), StoreError> {
     let path = folder.join(NAME);
     let io = |error| StoreError::io(&path, error);

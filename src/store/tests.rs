@@ -160,8 +160,8 @@ fn several_at_once_fetch_once() {
 fn offline_installs_nothing() {
     let world = World::plain();
     let error = world.store.ensure(&world.package(), Network::Offline, &mut Silent).unwrap_err();
-    assert_eq!(error.to_string(), "package is not installed, and fetching it is not allowed: demo");
-    assert_eq!(error.hint().unwrap(), "leave out setting `offline` once, where there is a network");
+    assert_eq!(error.to_string(), "package is not installed, and downloads are not allowed: demo");
+    assert_eq!(error.hint().unwrap(), "run once without setting `offline`, on a machine with a network");
     assert!(!world.store.root().exists());
 }
 
@@ -182,14 +182,14 @@ fn each_failure_of_pip_has_its_own_text() {
             r#"echo "Retrying after connection broken by 'ProxyError('x', <C object at 0x7f>: Refused'))'" >&2
             echo 'ERROR: No matching distribution found' >&2; exit 1"#
         ),
-        "pip has no network to fetch demo-plugin==1.2: Refused"
+        "pip cannot reach a package index to download demo-plugin==1.2: Refused"
     );
     assert_eq!(
         failure("echo first >&2; echo second >&2; echo third >&2; exit 2"),
-        "pip failed to fetch demo-plugin==1.2: second; third"
+        "pip failed to download demo-plugin==1.2: second; third"
     );
-    assert_eq!(failure("exit 3"), "pip failed to fetch demo-plugin==1.2: it said nothing");
-    assert_eq!(failure("exit 0"), "pip failed to fetch demo-plugin==1.2: it left no wheel");
+    assert_eq!(failure("exit 3"), "pip failed to download demo-plugin==1.2: no message");
+    assert_eq!(failure("exit 0"), "pip failed to download demo-plugin==1.2: it wrote no wheel");
     let long =
         "i=0; while [ $i -lt 20000 ]; do echo 'a line that fills the pipe' >&2; i=$((i+1)); done; exit 1";
     assert!(failure(long).ends_with("a line that fills the pipe"));
@@ -213,7 +213,7 @@ fn a_wheel_without_the_file_is_refused() {
     let world = World::new(COPY, &[("plugin/other.so", "library")]);
     assert_eq!(
         world.error(&world.package()).to_string(),
-        "package demo-plugin==1.2 lacks a file: plugin/libplugin.so"
+        "missing file in package demo-plugin==1.2: plugin/libplugin.so"
     );
 }
 
@@ -222,7 +222,7 @@ fn a_wheel_writes_only_into_its_folder() {
     let world = World::new(COPY, &[("../../evil", "x"), (FILE, "library")]);
     assert_eq!(
         world.error(&world.package()).to_string(),
-        "cannot unpack demo-plugin==1.2: an entry leads out of the folder: ../../evil"
+        "cannot unpack demo-plugin==1.2: entry outside of the folder: ../../evil"
     );
     assert!(!world.path("evil").exists() && !world.path("store/evil").exists());
 }

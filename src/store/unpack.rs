@@ -7,13 +7,13 @@ use zip::ZipArchive;
 
 use super::{error::StoreError, packages::Wheel, progress::Progress};
 
-/// More than any wheel of the table unpacks to; beyond it something is wrong.
+/// Limit of the unpacked size, above that of every wheel in use.
 const MAX_BYTES: u64 = 4 << 30;
 const MAX_FILES: usize = 20_000;
 const CHUNK: usize = 1 << 20;
 
-/// Unpacks a wheel into `folder`, through to the disk, and returns how many bytes that is. Nothing is written
-/// outside the folder.
+/// Unpacks a wheel into `folder`, syncs it to disk and returns its unpacked size in bytes. Nothing is written outside
+/// the folder.
 pub(super) fn unpack(
     wheel: &Wheel,
     path: &Path,
@@ -33,7 +33,7 @@ pub(super) fn unpack(
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(|error| bad(error.to_string()))?;
         let inside = entry.enclosed_name().filter(|_| !entry.is_symlink()).ok_or_else(|| {
-            bad(format!("an entry leads out of the folder: {}", entry.name().unwrap_or_default()))
+            bad(format!("entry outside of the folder: {}", entry.name().unwrap_or_default()))
         })?;
         let target = folder.join(inside);
         let parent = if entry.is_dir() { Some(target.as_path()) } else { target.parent() };
@@ -65,7 +65,7 @@ pub(super) fn unpack(
     Ok(total)
 }
 
-/// Makes the names in a folder last through a crash.
+/// Syncs the entries of a folder to disk.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     let synced = File::open(folder).and_then(|opened| opened.sync_all());
     synced.map_err(|error| StoreError::io(folder, error))

@@ -96,7 +96,7 @@ fn folders_that_are_no_bundles() {
     world.refuses(&train, &format!("error: not a bundle: model: it has no manifest.json\n{MAKES}"));
     world.refuses(
         &format!("{COMPILE} --out model"),
-        "error: the output folder exists, and is no bundle: model\n\n\
+        "error: the output folder exists and is not a bundle: model\n\n\
          hint: set another folder with --out; only a bundle is replaced\n",
     );
 }
@@ -195,7 +195,7 @@ fn manifests_whose_values_cannot_be() {
     check("/made/lora/target_modules", "../x".into(), "--targets: matches no linear of the model: ../x\n");
     check("/made/dtype", "f33".into(), "unknown element type: f33");
     check("/made/batch", 0.into(), &format!("{batch}[0,32], found s32[4,32]"));
-    check("/inputs", serde_json::json!([]), &format!("{batch}[4,32], found no such argument"));
+    check("/inputs", serde_json::json!([]), &format!("{batch}[4,32], found none"));
     check("/outputs", serde_json::json!([]), "expected 46 results of the module, found 0");
 }
 
@@ -229,7 +229,7 @@ fn targets_that_cannot_be() {
     for (options, expect) in [
         (
             "--target cpu:2",
-            "error: --target: cpu:2 has several devices, and no mesh config says what each holds\n\n\
+            "error: --target: expected a mesh config for the devices of cpu:2, found none\n\n\
              hint: set one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
         ),
         (

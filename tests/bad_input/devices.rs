@@ -9,7 +9,7 @@ use hloom::testing::installed_package;
 
 use crate::support::world::World;
 
-const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) fetches a plugin that works\n";
+const INSTALL: &str = "\nhint: `hloom plugin install cpu` (or cuda, rocm, tpu) fetches a supported plugin\n";
 
 /// What a plugin's file has to be on this machine.
 const LIBRARY: &str = if cfg!(target_arch = "aarch64") {

@@ -138,7 +138,7 @@ fn a_run_meets_the_same_problems() {
     );
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --target cpu:8",
-        "error: --target: cpu:8 has several devices, and no mesh config says what each holds\n\n\
+        "error: --target: expected a mesh config for the devices of cpu:8, found none\n\n\
          hint: set one with --mesh, such as mesh-configs/fsdp8.toml for eight devices, or `--target cpu`\n",
     );
     world.refuses(

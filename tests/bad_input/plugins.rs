@@ -173,8 +173,8 @@ fn a_plugin_that_hangs_where_there_is_no_device() {
 
 #[test]
 fn clients_that_do_not_start() {
-    check_client("", "", "plugin of PJRT API 0.115 does not offer a call: PJRT_Client_Create");
-    check_client("", "api.calls[CREATE] = succeed;", "PJRT_Client_Create gave no object");
+    check_client("", "", "plugin of PJRT API 0.115 does not implement a call: PJRT_Client_Create");
+    check_client("", "api.calls[CREATE] = succeed;", "PJRT_Client_Create returned a null pointer");
     let creates = |body: &str, expect: &str| {
         let before = format!("static void *create(void *args) {{ {body} return NULL; }}");
         check_client(&before, "api.calls[CREATE] = create;", expect);
@@ -187,13 +187,9 @@ fn clients_that_do_not_start() {
 #[test]
 fn refusals_without_words() {
     let refuse = "static void *refuse(void *args) { return (void *)8; }";
-    let expect = "PJRT_Plugin_Initialize failed with UNKNOWN: it gave no message";
+    let expect = "PJRT_Plugin_Initialize failed with UNKNOWN: no message";
     check(refuse, &format!("{FILL} api.calls[INITIALIZE] = refuse; return &api;"), 3, expect);
-    check_client(
-        refuse,
-        "api.calls[CREATE] = refuse;",
-        "PJRT_Client_Create failed with UNKNOWN: it gave no message",
-    );
+    check_client(refuse, "api.calls[CREATE] = refuse;", "PJRT_Client_Create failed with UNKNOWN: no message");
 }
 
 #[test]
@@ -210,7 +206,7 @@ fn a_plugin_for_other_devices_than_the_targets() {
     );
     let ran = world.hloom(&format!("{} {plugin} --target h100", COMMANDS[0]));
     let hint =
-        "\nhint: the plugin is probably for other devices than the target's: give a target that it is for\n";
+        "\nhint: the plugin is probably for another platform than the target: set a target of its platform\n";
     assert!(ran.code == Some(3) && ran.err.ends_with(hint), "{}", ran.err);
     let Some(plugin) = installed_package("tpu") else { return };
     let ran = world.hloom(&format!("{} {} --target cpu", COMMANDS[0], plugin.display()));

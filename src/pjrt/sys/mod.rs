@@ -1,5 +1,5 @@
-//! The C side, written by hand: the opaque objects, the argument structures of the calls in use, and the
-//! table of calls. The source is `pjrt_c_api.h`; a test compares every offset with the header of API 0.81.
+//! Declarations of the C API, written by hand: opaque objects, argument structures of the calls in use, and the table
+//! of calls. Source: `pjrt_c_api.h`; a test compares every offset with the header of API 0.81.
 
 mod api;
 mod args;

@@ -6,17 +6,17 @@ use crate::{
     hlo::proto::ProtoError,
 };
 
-/// What can be wrong with a bundle.
+/// Error of reading or writing a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// A file could not be written or read.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder is not a bundle.
@@ -24,23 +24,23 @@ pub enum BundleError {
     NotABundle {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The folder holds something else.
-    #[error("the output folder exists, and is no bundle: {}", .0.display())]
+    /// The output folder has other content.
+    #[error("the output folder exists and is not a bundle: {}", .0.display())]
     Occupied(PathBuf),
-    /// A file is not the one that was written.
+    /// A file differs from its digest in the manifest.
     #[error("{} has changed since the bundle was made: expected SHA-256 {expected}, found {found}", path.display())]
     Edited {
         /// The file.
         path: PathBuf,
-        /// What the manifest says.
+        /// Digest in the manifest.
         expected: String,
-        /// What it has.
+        /// Digest of the file.
         found: String,
     },
-    /// The module computes something else than its manifest says.
+    /// The module is not the one built from the manifest.
     #[error(
         "{} is not the step that manifest.json describes: expected SHA-256 {expected}, found {found}",
         path.display()
@@ -48,33 +48,33 @@ pub enum BundleError {
     AnotherModule {
         /// The file.
         path: PathBuf,
-        /// That of the module built from the manifest.
+        /// Digest of the module built from the manifest.
         expected: String,
-        /// That of the file.
+        /// Digest of the file.
         found: String,
     },
-    /// The module is not one of this version of hloom.
+    /// The module cannot be decoded.
     #[error("cannot read {}", path.display())]
     Module {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The decoder's error.
         source: ProtoError,
     },
-    /// The bundle was made for something else than it is to be used for.
+    /// A setting differs from that of the bundle.
     #[error("{setting}: the bundle was made for {made}, found: {found}")]
     Differs {
-        /// Which setting or field.
+        /// The setting or field.
         setting: String,
-        /// What the manifest says.
+        /// Value in the manifest.
         made: String,
-        /// What was given.
+        /// Given value.
         found: String,
     },
 }
 
 impl BundleError {
-    /// What the reader can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { .. } => None,

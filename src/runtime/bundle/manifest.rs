@@ -11,119 +11,128 @@ use crate::{
     weights::AdapterConfig,
 };
 
-/// What a bundle says of itself.
+/// Content of `manifest.json`.
+///
+/// # Examples
+/// ```
+/// use hloom::runtime::bundle::{Bundle, Contents};
+///
+/// let folder = std::env::temp_dir();
+/// let error = Bundle::open(&folder, Contents::All).unwrap_err();
+/// assert!(error.to_string().ends_with("it has no manifest.json"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of hloom that made it.
+    /// Version of hloom that wrote it.
     pub hloom: String,
     /// SHA-256 of `module.hlo.pb`.
     pub module_sha256: String,
-    /// SHA-256 of every file but this one, by name.
+    /// SHA-256 of every other file, by name.
     pub files: BTreeMap<String, String>,
-    /// What the module was built from.
+    /// Inputs that the module was built from.
     pub made: ModuleInputs,
     /// The module's arguments, in call order.
     pub inputs: Vec<SlotRecord>,
-    /// Its results, in order; one with the role of an argument takes its place.
+    /// Its results, in order; one with the role of an argument is its new value.
     pub outputs: Vec<SlotRecord>,
-    /// What plugins made of it.
+    /// Builds for targets.
     pub targets: Vec<TargetBuild>,
 }
 
-/// All that decides a module.
+/// Everything that determines a module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModuleInputs {
-    /// What the model was called; only a note.
+    /// Name of the model; informative.
     pub model: String,
     /// The model's configuration.
     pub config: Value,
-    /// Sequences of a batch.
+    /// Rows of a batch.
     pub batch: usize,
-    /// Positions of a sequence.
+    /// Positions of a row.
     pub seq: usize,
-    /// Whether a row of a batch holds one sequence or several.
+    /// Whether a row has one sample or several.
     pub packing: Packing,
-    /// The element type of base weights and activations, as HLO spells it.
+    /// Element type of base weights and activations, in HLO notation.
     pub dtype: String,
-    /// How the step is computed.
+    /// Options of the step.
     #[serde(rename = "method")]
     pub options: StepOptions,
-    /// What is adapted, as PEFT says it.
+    /// LoRA config in PEFT's format.
     pub lora: AdapterConfig,
     /// The optimizer.
     pub optimizer: OptimizerSettings,
-    /// The mesh and its axes, if there is one; `mesh.toml` has the whole config.
+    /// The mesh and its axes, if any; `mesh.toml` has the full config.
     pub mesh: Option<String>,
-    /// The SHA-256 of each template that replaced an embedded one, by name.
+    /// SHA-256 of each template that replaces an embedded one, by name.
     pub templates: BTreeMap<String, String>,
 }
 
 /// AdamW and clipping.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptimizerSettings {
-    /// Decay of the mean of gradients.
+    /// Decay rate of the first moment.
     pub beta1: f64,
-    /// Decay of the mean of squared gradients.
+    /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Keeps the quotient finite.
+    /// Term added to the denominator for numerical stability.
     pub eps: f64,
-    /// How much of a parameter a step takes away, in learning rates.
+    /// Decoupled weight decay, multiplied by the learning rate.
     pub weight_decay: f64,
-    /// The largest norm of the gradients; none clips nothing.
+    /// Gradient norm to clip to; `None` disables clipping.
     pub max_grad_norm: Option<f64>,
 }
 
-/// An argument or a result, in words.
+/// An argument or a result as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRecord {
-    /// What it is for.
+    /// Its role.
     pub role: String,
-    /// The whole value's element type and sizes, as HLO spells them.
+    /// Element type and dimensions of the full array, in HLO notation.
     pub shape: String,
     /// The names of its dimensions.
     pub dims: Vec<String>,
-    /// How it lies on the devices, as HLO spells it.
+    /// Sharding, in HLO notation.
     pub sharding: String,
-    /// In which memory of the devices.
+    /// Memory space.
     pub memory: MemorySpace,
 }
 
-/// What a plugin made of the module for one target.
+/// Build of the module for one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetBuild {
     /// The target.
     pub target: String,
-    /// The file of the executable; none where the program does not fit and the plugin made nothing.
+    /// File name of the executable; `None` if the program exceeds the device's memory.
     pub executable: Option<String>,
-    /// The module after all of the compiler's passes.
+    /// File name of the module after all compiler passes.
     pub optimized: Option<String>,
-    /// Who compiled it.
+    /// Plugin that compiled it.
     pub plugin: PluginRecord,
-    /// How: partitions, partitioner and flags.
+    /// Compile options: partitions, partitioner and flags.
     pub options: CompileOptions,
-    /// Seconds that the compiler took.
+    /// Compile time in seconds.
     pub compile_seconds: f64,
-    /// The plugin's own count of memory on each device.
+    /// Memory on each device, as the plugin reports it.
     pub memory: Option<MemoryStats>,
-    /// What the compiler warned of.
+    /// The compiler's warnings.
     pub warnings: Vec<String>,
 }
 
-/// A plugin.
+/// Identity of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginRecord {
-    /// The package, or the file's name where it is of none.
+    /// Package name, or the file name if it is of no package.
     pub name: String,
-    /// The package's version, or the beginning of the file's SHA-256.
+    /// Package version, or a prefix of the file's SHA-256.
     pub version: String,
-    /// The version of its C API, where it was asked.
+    /// Version of its C API, if known.
     pub api: Option<String>,
-    /// SHA-256 of the plugin's file.
+    /// SHA-256 of the plugin file.
     pub sha256: String,
 }
 
 impl SlotRecord {
-    /// A slot in words.
+    /// The record of a slot.
     pub fn of(slot: &Slot) -> Self {
         Self {
             role: slot.role.to_string(),
@@ -141,7 +150,7 @@ impl SlotRecord {
     }
 }
 
-/// The SHA-256 of bytes, in lower-case hexadecimal.
+/// SHA-256 in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes))
 }

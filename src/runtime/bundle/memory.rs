@@ -20,7 +20,7 @@ pub struct MemoryReport {
     pub devices: usize,
     /// Whether the step fits; `true` where the device's memory is unknown.
     pub fits: bool,
-    /// Memory allocated on a device; `None` where the compiler gave up for lack of memory.
+    /// Memory allocated on a device; `None` if the compiler rejected the program as too large.
     pub device_bytes: Option<u64>,
     /// Memory of a device.
     pub limit_bytes: Option<u64>,
@@ -42,7 +42,7 @@ pub struct MemoryReport {
     pub temporaries: u64,
     /// Machine code.
     pub generated_code: u64,
-    /// The compiler's message where it gave up.
+    /// The compiler's message if the program is too large.
     pub message: Option<String>,
     /// Probable causes of the largest values, sorted by their largest value. Values with disjoint lifetimes share memory,
     /// so the totals exceed the temporaries.

@@ -17,17 +17,17 @@ use crate::{
     step::{Role, Slot, StepProgram, StepSpec, roles, slots},
 };
 
-/// The parts of a bundle that are used.
+/// Files of a bundle to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Everything.
     All,
-    /// The module and the mesh config: executables are not read, and compiled from the module instead.
+    /// The module and the mesh config: executables are compiled from the module rather than read.
     Module,
 }
 
-/// A bundle whose files have the digests that its manifest lists. That they were written by the one who compiled the bundle is
-/// not known; see the [module's text](super).
+/// A bundle whose files match the digests in its manifest. The digests do not authenticate its author; see the
+/// [module's text](super).
 #[derive(Clone, Debug)]
 pub struct Bundle {
     folder: PathBuf,
@@ -36,10 +36,10 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads the manifest of the bundle in `folder`, and every file of `contents` once to see that it has not changed.
+    /// Reads the manifest of the bundle in `folder`, and checks the digest of every file of `contents`.
     ///
     /// # Errors
-    /// If it is no bundle, a file is missing or has changed, or the module is not the one that the manifest describes.
+    /// If it is not a bundle, if a file is missing or has changed, or if the module does not match the manifest.
     pub fn open(folder: &Path, contents: Contents) -> Result<Self, BundleError> {
         let manifest = read_manifest(folder)?;
         let bundle = Self { folder: folder.to_owned(), manifest, contents };
@@ -56,12 +56,12 @@ impl Bundle {
         &self.folder
     }
 
-    /// What it says of itself.
+    /// Its manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its mesh config, if it has one.
+    /// Path of its mesh config, if it has one.
     pub fn mesh(&self) -> Option<PathBuf> {
         self.manifest.files.contains_key(MESH).then(|| self.folder.join(MESH))
     }
@@ -75,7 +75,7 @@ impl Bundle {
         self.mesh().map(read).transpose()
     }
 
-    /// Refuses another model than the one that it was made for.
+    /// Checks that a model's configuration is that of the bundle.
     ///
     /// # Errors
     /// The first field of the configuration that differs.
@@ -98,10 +98,10 @@ impl Bundle {
         Ok(())
     }
 
-    /// The module with its slots, which must be those that `spec` gives.
+    /// The module with its slots, which must be those of `spec`.
     ///
     /// # Errors
-    /// If the module cannot be read, or the first slot that lies otherwise.
+    /// If the module cannot be read; or the first slot with another shape or sharding.
     pub fn program(&self, spec: &StepSpec<'_>) -> Result<StepProgram, BundleError> {
         let module = self.module()?;
         let known: BTreeMap<String, Slot> =
@@ -109,7 +109,7 @@ impl Bundle {
         let resolve = |records: &[SlotRecord]| {
             let slot = |record: &SlotRecord| {
                 let slot = known.get(&record.role);
-                let slot = slot.ok_or_else(|| self.odd(format!("no such role: {}", record.role)))?;
+                let slot = slot.ok_or_else(|| self.odd(format!("unknown role: {}", record.role)))?;
                 let found = SlotRecord::of(slot);
                 if found != *record {
                     let lies = |record: &SlotRecord| format!("{} as {}", record.shape, record.sharding);
@@ -128,12 +128,12 @@ impl Bundle {
         Ok(StepProgram { module, inputs, outputs })
     }
 
-    /// What was made for a target.
+    /// The build for a target.
     pub fn build(&self, target: &str) -> Option<&TargetBuild> {
         self.manifest.targets.iter().find(|build| build.target == target)
     }
 
-    /// The executable for a target, if the plugin of this SHA-256 made one and it is used.
+    /// The executable for a target, if it is to be used and the plugin with this SHA-256 compiled it.
     ///
     /// # Errors
     /// If it cannot be read, or has changed.
@@ -151,7 +151,7 @@ impl Bundle {
         verify(module).map_err(|diagnostics| self.odd(format!("{MODULE}: {diagnostics}")))
     }
 
-    /// Refuses a manifest that has other sizes of a batch than the module.
+    /// Checks that batch size and sequence length of the manifest are those of the module.
     fn check_batch(&self, module: &Verified) -> Result<(), BundleError> {
         let ModuleInputs { batch, seq, .. } = self.manifest.made;
         let role = Role::InputIds.to_string();
@@ -163,7 +163,7 @@ impl Bundle {
         match shape.map(|shape| &shape.dims[..]) {
             Some(&[rows, positions]) if rows == batch && is_length(positions) => Ok(()),
             _ => {
-                let found = shape.map_or("no such argument".to_owned(), ToString::to_string);
+                let found = shape.map_or("none".to_owned(), ToString::to_string);
                 Err(self.odd(format!(
                     "{MANIFEST}: expected `{role}` of the module to be s32[{batch},{seq}], found {found}"
                 )))
@@ -171,7 +171,7 @@ impl Bundle {
         }
     }
 
-    /// Refuses slots that are not the arguments or results of the module.
+    /// Checks that the slots are the arguments or results of the module.
     fn check_shapes(&self, what: &str, slots: &[Slot], shapes: Vec<&Shape>) -> Result<(), BundleError> {
         if slots.len() != shapes.len() {
             let (expected, found) = (shapes.len(), slots.len());
@@ -221,7 +221,7 @@ pub(super) fn read_manifest(folder: &Path) -> Result<Manifest, BundleError> {
             String::from_utf8_lossy(&digest).split_whitespace().next().unwrap_or_default().to_owned();
         check_digest(path, &text, &digest)?;
     }
-    // The reader names Rust's type of the number.
+    // Messages of the parser name the Rust type.
     let words = |error: serde_json::Error| error.to_string().replace("usize", "whole number");
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
         let found = FileKind::of(&text);
@@ -245,7 +245,7 @@ fn is_plain(name: &str) -> bool {
     matches!(only, (Some(Component::Normal(component)), None) if component == name) && !name.contains('\\')
 }
 
-/// The content of a file; a pipe, which could keep a reader waiting, and a folder are none.
+/// Reads a regular file; reading a pipe could block.
 fn read_file(path: &Path) -> Result<Vec<u8>, BundleError> {
     let read = || match fs::metadata(path)?.is_file() {
         true => fs::read(path),

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use super::{BundleError, MANIFEST, MANIFEST_SHA256, Manifest, open::read_manifest, sha256};
 use crate::base::output::{parent, resolve_links, sync_folder, temporary, write_file};
 
-/// Sees that a bundle can be written as `folder`: that nothing is there, or an older bundle, or nothing in it.
+/// Checks that a bundle can be written to `folder`: it does not exist, is empty, or is an older bundle.
 ///
 /// # Errors
-/// If something else is there, or the folder above cannot be used.
+/// If it is anything else, or cannot be read.
 pub fn claim(folder: &Path) -> Result<(), BundleError> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -33,7 +33,7 @@ fn digest_line(manifest: &[u8]) -> String {
     format!("{}  {MANIFEST}\n", sha256(manifest))
 }
 
-/// A bundle that is being written beside its place.
+/// Writer of a bundle, into a temporary folder until it is complete.
 #[derive(Debug)]
 pub struct BundleWriter {
     folder: PathBuf,
@@ -42,10 +42,10 @@ pub struct BundleWriter {
 }
 
 impl BundleWriter {
-    /// A bundle that will be `folder`.
+    /// Starts to write the bundle `folder`.
     ///
     /// # Errors
-    /// Those of [`claim`], or if the folder above cannot be made or written to.
+    /// Those of [`claim`], or if the parent folder cannot be created or written to.
     pub fn new(folder: &Path) -> Result<Self, BundleError> {
         claim(folder)?;
         let error = |source| BundleError::Io { action: "write to", path: parent(folder).to_owned(), source };
@@ -56,20 +56,20 @@ impl BundleWriter {
         Ok(Self { folder, work, files: BTreeMap::new() })
     }
 
-    /// Writes a file through to the disk.
+    /// Writes a file and syncs it to disk.
     ///
     /// # Errors
-    /// If it cannot be written, for lack of space say.
+    /// [`BundleError::Io`] if it cannot be written.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), BundleError> {
         self.write(name, bytes)?;
         self.files.insert(name.to_owned(), sha256(bytes));
         Ok(())
     }
 
-    /// Writes the manifest, with the digests of the files that were added, and puts the bundle into its place.
+    /// Writes the manifest with the digests of the added files, and renames the bundle to its folder.
     ///
     /// # Errors
-    /// If it cannot be written or renamed; then an older bundle stays as it was.
+    /// If it cannot be written or renamed; an older bundle is then unchanged.
     pub fn finish(self, manifest: Manifest) -> Result<(), BundleError> {
         let manifest = Manifest { files: self.files.clone(), ..manifest };
         let text =
@@ -80,7 +80,7 @@ impl BundleWriter {
         let Self { folder, work, .. } = self;
         let error = |source| BundleError::Io { action: "write", path: folder.clone(), source };
         sync_folder(work.path()).map_err(error)?;
-        // An older bundle steps aside first, for a folder does not replace one that holds something.
+        // An older bundle is moved first, since a rename does not replace a folder with content.
         let aside = temporary(0o777).tempdir_in(parent(&folder)).map_err(error)?;
         let old = aside.path().join("old");
         let replaced = folder.exists();
@@ -93,7 +93,7 @@ impl BundleWriter {
             }
             return Err(error(source));
         }
-        // The folder is at its place, so there is nothing left to remove.
+        // The folder has been renamed, so there is nothing left to remove.
         let _ = work.keep();
         sync_folder(parent(&folder)).map_err(error)
     }

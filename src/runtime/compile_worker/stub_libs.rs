@@ -119,7 +119,7 @@ fn make(needs: &Needs, library: &str, folder: &Path) -> Result<PathBuf, StubLibs
         return Ok(path);
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let last = text.trim().lines().last().unwrap_or("it said nothing");
+    let last = text.trim().lines().last().unwrap_or("no message");
     Err(failed(format!("`{COMPILER}` failed with {}: {last}", output.status)))
 }
 

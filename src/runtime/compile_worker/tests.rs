@@ -192,7 +192,7 @@ fn what_does_not_fit_is_told_from_what_is_wrong() {
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &target.compile_options() };
     let error = compile_in_worker(&job, &worker("serve", Duration::from_secs(300))).unwrap_err();
     assert!(matches!(error, CompileWorkerError::TooLarge { .. }), "{error}");
-    assert!(error.hint().unwrap().contains("it does not fit in the device's memory"));
+    assert!(error.hint().unwrap().contains("the program exceeds the device's memory"));
 }
 
 #[test]
