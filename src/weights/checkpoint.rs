@@ -16,7 +16,30 @@ use super::{
 };
 use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location};
 
-/// The tensors of a model on disk under their Hugging Face names, whatever the container.
+/// The tensors of a model on disk by their Hugging Face names, in any container.
+///
+/// # Examples
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use hloom::{
+///     base::{DType, Literal},
+///     weights::{Checkpoint, write_safetensors},
+/// };
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.safetensors");
+/// let tensors = BTreeMap::from([("w".to_owned(), Literal::f32s([2, 2], &[1.0, 2.0, 3.0, 4.0]))]);
+/// write_safetensors(&path, &tensors, &BTreeMap::new())?;
+///
+/// let checkpoint = Checkpoint::open(folder.path())?;
+/// assert_eq!(checkpoint.get("w").unwrap().dims, [2, 2]);
+/// // The second column, as float32.
+/// let mut column = [0; 8];
+/// checkpoint.read("w", &[0..2, 1..2], DType::F32, &mut column)?;
+/// assert_eq!(column, [2f32.to_le_bytes(), 4f32.to_le_bytes()].concat()[..]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     path: PathBuf,
@@ -25,10 +48,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Maps the tensors at `path`: a Hugging Face folder, one safetensors file, or a GGUF file of a Llama.
+    /// Maps the tensors at `path`: a Hugging Face folder, a safetensors file, or a GGUF file of a Llama model.
     ///
     /// # Errors
-    /// If a file is missing or cut short, or any header contradicts itself. No tensor is read.
+    /// If a file is missing or truncated, or a header is malformed. No tensor is read.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let tensors = if path.is_dir() {
             let Folder { tensors, warnings } = folder::open(path)?;
@@ -47,12 +70,12 @@ impl Checkpoint {
         Self { path: path.to_owned(), tensors, warnings: vec![] }
     }
 
-    /// What the files leave open or contradict, and how that was resolved.
+    /// Warnings about omissions and contradictions in the files, and how they were resolved.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// Where the checkpoint lies.
+    /// Path of the checkpoint.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -62,17 +85,17 @@ impl Checkpoint {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// Sizes and storage of a tensor.
+    /// Dimensions and storage type of a tensor.
     pub fn get(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name).map(|tensor| &tensor.info)
     }
 
-    /// Reads a box of a tensor, one index range a dimension, straight from the mapped file: row-major, little-endian,
-    /// as `dtype` (f32, bf16 or f16, rounded to nearest even), into `out` of exactly that size.
+    /// Reads a window of a tensor, one index range per dimension, from the mapped file into `out`: row-major,
+    /// little-endian, as `dtype` (f32, bf16 or f16, rounded to nearest even).
     ///
     /// # Errors
-    /// If there is no such tensor, its stored type or `dtype` cannot be converted, the window is not inside it, or
-    /// `out` has another size.
+    /// If the tensor is missing, its stored type or `dtype` cannot be converted, the window exceeds it, or `out` has another
+    /// size than the window.
     pub fn read(
         &self,
         name: &str,
@@ -83,23 +106,23 @@ impl Checkpoint {
         self.tensor(name)?.read(name, window, dtype, out)
     }
 
-    /// Gives back the memory that reading a tensor took: the part of the file that is mapped for it.
+    /// Releases the memory of the mapped pages of a tensor.
     ///
     /// # Errors
-    /// If there is no such tensor.
+    /// [`WeightsError::NoSuchTensor`] if the tensor is missing.
     pub fn release(&self, name: &str) -> Result<(), WeightsError> {
         let tensor = self.tensor(name)?;
         tensor.file.release(tensor.bytes.clone());
         Ok(())
     }
 
-    /// A whole tensor as `dtype`.
+    /// Reads a full tensor as `dtype`.
     ///
     /// # Errors
-    /// Like [`Checkpoint::read`].
+    /// Those of [`Checkpoint::read`].
     pub fn literal(&self, name: &str, dtype: DType) -> Result<Literal, WeightsError> {
         let tensor = self.tensor(name)?;
-        // Before its size is believed: that of an unknown type could not be checked against the file.
+        // First, since the size of an unknown type was not checked against the file.
         tensor.check_types(name, dtype)?;
         let window: Vec<_> = tensor.info.dims.iter().map(|&dim| 0..dim).collect();
         let mut literal = Literal::zeros(ArrayShape::new(dtype, tensor.info.dims.clone()));
@@ -107,19 +130,19 @@ impl Checkpoint {
         Ok(literal)
     }
 
-    /// Notes how something that the files leave open or contradict was resolved.
+    /// Adds a warning.
     pub fn warn(&mut self, warning: Diagnostic) {
         self.warnings.push(warning);
     }
 
-    /// Gives the tensor `from` the name `to`, where there is a tensor `from`.
+    /// Renames the tensor `from` to `to`, if it exists.
     pub fn rename(&mut self, from: &str, to: &str) {
         if let Some(tensor) = self.tensors.remove(from) {
             self.tensors.insert(to.to_owned(), tensor);
         }
     }
 
-    /// Whether two tensors have the same sizes and values; `false` if there is no such tensor or one cannot be read.
+    /// Whether two tensors have the same shape and values; `false` if one is missing or cannot be read.
     pub fn same_values(&self, name: &str, other: &str) -> bool {
         let (Some(one), Some(other)) = (self.tensors.get(name), self.tensors.get(other)) else {
             return false;
@@ -129,11 +152,11 @@ impl Checkpoint {
         same
     }
 
-    /// Gives the tensors the names that are expected, where all that differs is what stands before them, as where a
-    /// wrapper of the model was saved; a warning says so.
+    /// Renames the tensors to the expected names, with a warning, if they differ by a prefix only, as where a wrapper of the
+    /// model was saved.
     ///
     /// # Errors
-    /// One diagnostic, if the names have another prefix and cannot become the expected ones by leaving it out.
+    /// One diagnostic, if the names have another prefix and expected names are missing without it.
     pub fn fit_names(
         &mut self,
         expected: &BTreeSet<&str>,
@@ -157,11 +180,11 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Holds the files against the tensors a model needs. Finds every missing name, wrong shape and type that cannot
-    /// be read, and every name in the files that is neither expected nor `ignorable`.
+    /// Checks the tensors against those of a model: missing names, wrong shapes, types that cannot be read, and names that
+    /// are neither expected nor `ignorable`.
     ///
     /// # Errors
-    /// All that was found, the layers together.
+    /// All problems, grouped over layers.
     pub fn check_names<'a>(
         &self,
         expected: impl IntoIterator<Item = (&'a str, &'a [usize])>,
@@ -193,7 +216,7 @@ impl Checkpoint {
         diagnostics.grouped(&self.path.display().to_string()).into_result(())
     }
 
-    /// Warns of tensors whose values are rounded when they are read.
+    /// Adds a warning if tensors are stored as float64, which are rounded when read.
     pub fn note_doubles(&mut self) {
         let double = StoredType::Plain(DType::F64);
         let count = self.tensors.values().filter(|tensor| tensor.info.stored == double).count();
@@ -219,7 +242,7 @@ impl Checkpoint {
     }
 }
 
-/// What is wrong with a tensor, and what to do about it.
+/// Problems of a tensor, with hints.
 fn check_tensor(tensor: &MappedTensor, dims: &[usize]) -> Vec<(String, Option<String>)> {
     let TensorInfo { dims: found, stored } = &tensor.info;
     let mut problems = Vec::new();

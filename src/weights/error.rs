@@ -5,26 +5,26 @@ use std::{
 
 use crate::base::{DType, Diagnostics, FileKind};
 
-/// What a model path leads to, for errors.
+/// Expected kinds of a model path, for errors.
 pub(super) const MODEL: &str = "a Hugging Face folder or a GGUF file";
 
 const FOLDER_HINT: &str = "a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
                            model.safetensors.index.json with its shards";
 
-/// Why model files could not be read or written.
+/// Error of reading or writing model files.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    /// The operating system refused.
+    /// A system error.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried: `open`, `map`, `write`.
+        /// The operation: `open`, `map`, `read`, `create`, `write`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A folder lacks a file that it must hold.
+    /// A required file is missing.
     #[error("no {file} in folder: {}", folder.display())]
     MissingFile {
         /// The folder.
@@ -32,61 +32,61 @@ pub enum WeightsError {
         /// The file name, or the alternatives.
         file: &'static str,
     },
-    /// A file is in another format than its reader's.
+    /// A file has another format than expected.
     #[error("{}: expected {expected}, found {found}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// The reader's format.
+        /// The expected format.
         expected: &'static str,
-        /// What the file seems to be.
+        /// The detected format.
         found: FileKind,
     },
-    /// A symbolic link leads nowhere, as in a hub's cache whose downloads are incomplete.
+    /// A dangling symbolic link, as in a hub's cache with an incomplete download.
     #[error("{} is a symbolic link to a file that does not exist: {}", path.display(), target.display())]
     DanglingLink {
         /// The link.
         path: PathBuf,
-        /// What it names.
+        /// Its target.
         target: PathBuf,
     },
-    /// A path is not what it is given as, but something else that is recognized.
+    /// A path is something else than expected that is recognized.
     #[error("{}: {problem}", path.display())]
     Layout {
         /// The folder or file.
         path: PathBuf,
         /// What was found and what was expected.
         problem: String,
-        /// What to give or do instead.
+        /// A hint.
         hint: String,
     },
-    /// A JSON file does not parse, or lacks a field.
+    /// Malformed JSON, or a missing field.
     #[error("malformed JSON in {}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// What the parser found, with line and column.
+        /// The parser's error, with line and column.
         source: serde_json::Error,
     },
-    /// A file ends before what its header promises.
+    /// A file is shorter than its header says.
     #[error("{} is cut short: expected {expected} bytes, found {found}", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes the header asks for, itself included.
+        /// Size according to the header, including it.
         expected: u64,
-        /// Bytes there are.
+        /// Size of the file.
         found: u64,
     },
-    /// A header contradicts itself or its format.
+    /// A malformed header.
     #[error("malformed header in {}: {problem}", path.display())]
     Header {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What was found and what was expected.
         problem: String,
     },
-    /// A tensor's entry or its use is wrong.
+    /// An invalid tensor, or an invalid read of it.
     #[error("{}: tensor `{name}`: {problem}", path.display())]
     Tensor {
         /// The file.
@@ -96,16 +96,16 @@ pub enum WeightsError {
         /// What was found and what was expected.
         problem: String,
     },
-    /// A tensor holds NaN or an infinity.
+    /// A tensor contains NaN or an infinity.
     #[error("{}: tensor `{name}`: expected finite numbers, found {value} at {index:?}", path.display())]
     NotFinite {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// The first such value of the part that was read.
+        /// The first such value of the window.
         value: f32,
-        /// Where it is in the tensor.
+        /// Its index in the tensor.
         index: Vec<usize>,
     },
     /// A finite value exceeds the element type that it is converted to.
@@ -115,22 +115,22 @@ pub enum WeightsError {
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// The first such value of the part that was read.
+        /// The first such value of the window.
         value: f32,
-        /// Where it is in the tensor.
+        /// Its index in the tensor.
         index: Vec<usize>,
-        /// The type.
+        /// The element type.
         dtype: DType,
     },
-    /// No file of the checkpoint holds the tensor.
+    /// The checkpoint does not contain the tensor.
     #[error("no tensor `{name}` in {}", path.display())]
     NoSuchTensor {
         /// The checkpoint.
         path: PathBuf,
-        /// The Hugging Face name asked for.
+        /// The requested Hugging Face name.
         name: String,
     },
-    /// A setting is missing, of the wrong kind, or asks for what is not supported.
+    /// A setting is missing, has the wrong type, or is not supported.
     #[error("{}: `{key}`: {problem}", path.display())]
     Setting {
         /// The file.
@@ -139,20 +139,20 @@ pub enum WeightsError {
         key: String,
         /// What was found and what was expected.
         problem: String,
-        /// What works instead.
+        /// An alternative.
         hint: Option<&'static str>,
     },
-    /// A sound file stores something that is not supported.
+    /// A valid file with unsupported content.
     #[error("{}: {problem}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
         /// What was found and what was expected.
         problem: String,
-        /// What works instead.
+        /// An alternative.
         hint: &'static str,
     },
-    /// Weights convert to three types only.
+    /// The requested type is not f32, bf16 or f16.
     #[error("weights cannot be read as {0}: expected f32, bf16 or f16")]
     TargetType(DType),
     /// Several problems of one check.
@@ -161,12 +161,12 @@ pub enum WeightsError {
 }
 
 impl WeightsError {
-    /// A file that could not be written.
+    /// An error of writing a file.
     pub(super) fn write(path: &Path, source: io::Error) -> Self {
         Self::Io { action: "write", path: path.to_owned(), source }
     }
 
-    /// What the user can do about it, where that is known.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Format { found, expected, .. } => match found.hint() {

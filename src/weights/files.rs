@@ -10,22 +10,22 @@ use serde::de::DeserializeOwned;
 use super::WeightsError;
 use crate::base::{FileKind, read_text_bytes};
 
-/// The file of a folder, if it is there.
+/// Path of a file in a folder, if it exists.
 ///
 /// # Errors
-/// If it is a symbolic link that leads nowhere.
+/// [`WeightsError::DanglingLink`] if it is a dangling symbolic link.
 pub(super) fn find(folder: &Path, file: &str) -> Result<Option<PathBuf>, WeightsError> {
     let path = folder.join(file);
     refuse_dangling(&path)?;
     Ok(path.is_file().then_some(path))
 }
 
-/// The file of a folder that must hold it.
+/// Path of a required file in a folder.
 pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, WeightsError> {
     find(folder, file)?.ok_or_else(|| WeightsError::MissingFile { folder: folder.to_owned(), file })
 }
 
-/// Refuses a symbolic link that leads nowhere.
+/// Rejects a dangling symbolic link.
 ///
 /// # Errors
 /// [`WeightsError::DanglingLink`] if `path` is one.
@@ -36,7 +36,7 @@ pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
     }
 }
 
-/// Parses a JSON file; a byte order mark at its start is no part of it.
+/// Parses a JSON file, without a byte order mark at its start.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsError> {
     let bytes = read_text(path, "JSON")?;
     let parsed = serde_json::from_slice(&bytes);
@@ -46,10 +46,10 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, WeightsEr
     })
 }
 
-/// The bytes of a text file without its byte order mark. What cannot be the text that is `expected` is refused.
+/// Reads a text file without its byte order mark. Content that cannot be the `expected` text is an error.
 pub(super) fn read_text(path: &Path, expected: &'static str) -> Result<Vec<u8>, WeightsError> {
     refuse_dangling(path)?;
-    // Text in another encoding is left to the parser, which names the place.
+    // Text in another encoding is left to the parser, which reports the location.
     let accept = |found: &FileKind| found.is_text() || *found == FileKind::Binary;
     let io = |source| WeightsError::Io { action: "read", path: path.to_owned(), source };
     let wrong = |found| WeightsError::Format { path: path.to_owned(), expected, found };

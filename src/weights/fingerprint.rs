@@ -1,4 +1,4 @@
-//! Which weights a checkpoint holds, without reading all of them.
+//! Fingerprint of a checkpoint's weights, without reading all of them.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use sha2::{Digest, Sha256};
 use super::{Checkpoint, tensor::MappedTensor};
 use crate::base::hex;
 
-/// A tensor of at most this many bytes is hashed as a whole.
+/// A tensor of at most this many bytes is hashed completely.
 const WHOLE: usize = 64 << 10;
-/// Of a larger one, so many pieces of so many bytes are, evenly spread from its first byte to its last.
+/// Number and size in bytes of the hashed pieces of a larger one, evenly spread from its first byte to its last.
 const PIECES: usize = 16;
 const PIECE: usize = WHOLE / PIECES;
 
@@ -33,7 +33,7 @@ impl Checkpoint {
     }
 }
 
-/// The pieces of a tensor of so many bytes.
+/// The hashed pieces of a tensor of `bytes` bytes.
 fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
     let (count, size) = if bytes <= WHOLE { (1, bytes) } else { (PIECES, PIECE) };
     let last = (bytes - size) as u128;
@@ -41,7 +41,7 @@ fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
     (0..count).map(move |piece| start(piece)..start(piece) + size)
 }
 
-/// Gives the pages back: of a large model, the pieces alone are many megabytes.
+/// Releases the mapped pages: of a large model, the pieces alone are many megabytes.
 fn release(tensor: &MappedTensor) {
     tensor.file.release(tensor.bytes.clone());
 }

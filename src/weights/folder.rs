@@ -21,13 +21,13 @@ const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Deserialize)]
 struct Index {
-    /// Tensor name to the file that holds it.
+    /// File name of the shard of each tensor.
     weight_map: BTreeMap<String, String>,
     #[serde(default)]
     metadata: Value,
 }
 
-/// A folder's tensors, and what its files leave open.
+/// A folder's tensors, and warnings about its files.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub tensors: BTreeMap<String, MappedTensor>,
@@ -107,7 +107,7 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
     diagnostics.into_result(Folder { tensors, warnings }).map_err(WeightsError::from)
 }
 
-/// A warning if the shards hold another number of bytes than the index says.
+/// A warning if the size of the shards is not that of the index.
 fn check_size(
     metadata: &Value,
     tensors: &BTreeMap<String, MappedTensor>,
@@ -122,7 +122,7 @@ fn check_size(
     })
 }
 
-/// The shard inside the folder; an index may not lead out of it.
+/// Path of a shard; `None` if it is outside of the folder.
 fn shard_path(folder: &Path, shard: &str) -> Option<PathBuf> {
     let path = Path::new(shard);
     let inside = path.components().all(|component| matches!(component, Component::Normal(_)));

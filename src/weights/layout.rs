@@ -1,4 +1,4 @@
-//! What a path holds where it does not hold what it is given as, and what to give instead.
+//! Errors for paths that are not a model or an adapter: what was found, and the path to use.
 
 use std::{
     fs,
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::{WeightsError, error::MODEL, files::read_json};
 use crate::base::FileKind;
 
-/// Entries of a folder that are looked at.
+/// Limit of folder entries that are read.
 const MAX_ENTRIES: usize = 1000;
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ADAPTER_CONFIG: &str = "adapter_config.json";
 
-/// Why a folder without config.json is not a model.
+/// The error for a folder without config.json as a model.
 pub(super) fn not_a_model(folder: &Path) -> WeightsError {
     if folder.join(ADAPTER_CONFIG).is_file() {
         let config: Option<Value> = read_json(&folder.join(ADAPTER_CONFIG)).ok();
@@ -36,7 +36,7 @@ pub(super) fn not_a_model(folder: &Path) -> WeightsError {
     })
 }
 
-/// Why a folder without adapter_config.json is not an adapter.
+/// The error for a path without adapter_config.json as an adapter.
 pub(super) fn not_an_adapter(path: &Path) -> WeightsError {
     if path.is_file() {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -52,7 +52,7 @@ pub(super) fn not_an_adapter(path: &Path) -> WeightsError {
     elsewhere(path, ADAPTER_CONFIG).unwrap_or(missing)
 }
 
-/// Why a file that is not GGUF is not a model.
+/// The error for a file that is not GGUF as a model.
 pub(super) fn not_a_model_file(path: &Path) -> Result<WeightsError, WeightsError> {
     let kind = FileKind::of_file(path);
     let found = kind.map_err(|source| WeightsError::Io { action: "read", path: path.to_owned(), source })?;
@@ -68,7 +68,7 @@ pub(super) fn not_a_model_file(path: &Path) -> Result<WeightsError, WeightsError
     Ok(WeightsError::Format { path: path.to_owned(), expected: MODEL, found })
 }
 
-/// Why a folder with config.json has no weights that can be read.
+/// The error for a folder with config.json without supported weights.
 pub(super) fn no_weights(folder: &Path) -> WeightsError {
     let names = names(folder);
     let ends = |ends: &[&str]| names.iter().find(|name| ends.iter().any(|end| name.ends_with(end)));
@@ -90,7 +90,7 @@ pub(super) fn no_weights(folder: &Path) -> WeightsError {
     layout(folder, &format!("no model.safetensors or model.safetensors.index.json, found {found}"), hint)
 }
 
-/// A hub's cache, or a folder whose subfolders hold the file.
+/// The error for a hub's cache, or for a folder with the file in a subfolder.
 fn elsewhere(folder: &Path, file: &str) -> Option<WeightsError> {
     let snapshots = folder.join("snapshots");
     if snapshots.is_dir() {
@@ -112,7 +112,7 @@ fn elsewhere(folder: &Path, file: &str) -> Option<WeightsError> {
     (!found.is_empty()).then(|| layout(folder, &format!("no {file} here, but in a subfolder"), give(&found)))
 }
 
-/// The subfolders that hold a file, sorted.
+/// Subfolders with a file, sorted.
 fn holding(folder: &Path, file: &str) -> Vec<PathBuf> {
     names(folder).iter().map(|name| folder.join(name)).filter(|path| path.join(file).is_file()).collect()
 }
@@ -121,7 +121,7 @@ fn gguf_files(folder: &Path) -> Vec<PathBuf> {
     names(folder).iter().filter(|name| name.ends_with(".gguf")).map(|name| folder.join(name)).collect()
 }
 
-/// The names in a folder, sorted; those that are no text are left out.
+/// Names of the entries of a folder, sorted, without those that are not UTF-8.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
     let mut names: Vec<String> =

@@ -1,4 +1,4 @@
-//! The one location where a file is mapped.
+//! Memory-mapped files.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,7 +19,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps a file; its bytes are read only where they are touched.
+    /// Maps a file; pages are read when they are accessed.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let failed = |action| move |source| WeightsError::Io { action, path: path.to_owned(), source };
         let file = File::open(path).map_err(failed("open"))?;
@@ -38,7 +38,7 @@ impl Mapping {
         &self.map
     }
 
-    /// Gives back the memory of bytes that were touched; they are read from the file again when they next are.
+    /// Releases the memory of pages; they are read from the file again on the next access.
     pub fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         {
@@ -46,7 +46,7 @@ impl Mapping {
             // SAFETY: the pages are those of a file mapped for reading, which cannot have been written to through it: dropping them
             // changes no byte that is seen through the mapping. Borrowed bytes stay valid, since the mapping stays.
             let done = unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
-            // It is a matter of thrift only.
+            // A failure only costs memory.
             drop(done);
         }
     }

@@ -1,8 +1,8 @@
 //! Layer 2: model files on disk, read and written.
 //!
-//! [`ModelFiles`] is what a model path gives, a Hugging Face folder or a GGUF file, in Hugging Face's own formats.
-//! [`Checkpoint`] holds its tensors, mapped: [`Checkpoint::read`] converts any box of one straight from the file.
-//! Nothing a file says is believed before it is checked, and nothing half-written is ever left on disk.
+//! [`ModelFiles`] gives access to a Hugging Face folder or a GGUF file in Hugging Face's formats. [`Checkpoint`] maps its
+//! tensors: [`Checkpoint::read`] converts a window of a tensor from the mapped file. Every header is checked before it is
+//! used, and files are written atomically.
 
 mod error;
 

@@ -20,7 +20,20 @@ const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
 const ADDED_TOKENS: &str = "added_tokens.json";
 const GENERATION_CONFIG: &str = "generation_config.json";
 
-/// What a model path gives, in Hugging Face's formats, be it a Hugging Face folder or a GGUF file.
+/// Files of a model, a Hugging Face folder or a GGUF file, in Hugging Face's formats.
+///
+/// # Examples
+/// ```
+/// use hloom::weights::{ModelFiles, WeightsError};
+///
+/// let folder = tempfile::tempdir()?;
+/// let error = ModelFiles::open(folder.path()).unwrap_err();
+/// assert!(matches!(error, WeightsError::MissingFile { file: "config.json", .. }));
+///
+/// std::fs::write(folder.path().join("config.json"), r#"{"hidden_size": 64}"#)?;
+/// assert_eq!(ModelFiles::open(folder.path())?.config()?["hidden_size"], 64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ModelFiles {
     path: PathBuf,
@@ -34,10 +47,10 @@ enum ModelSource {
 }
 
 impl ModelFiles {
-    /// Recognises a folder that holds a config.json, or a GGUF file of a Llama.
+    /// Opens a folder with a config.json, or a GGUF file of a Llama model.
     ///
     /// # Errors
-    /// If the path is neither, or the GGUF header is wrong.
+    /// If the path is neither, or the GGUF header is malformed.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         files::refuse_dangling(path)?;
         let source = if path.is_dir() {
@@ -61,7 +74,7 @@ impl ModelFiles {
     /// The model's config.json.
     ///
     /// # Errors
-    /// If the file is malformed, or GGUF metadata is missing or says what no Llama config can.
+    /// If the file is malformed, or GGUF metadata is missing or not supported.
     pub fn config(&self) -> Result<Value, WeightsError> {
         match &self.source {
             ModelSource::Folder => read_json(&self.path.join(CONFIG)),
@@ -72,7 +85,7 @@ impl ModelFiles {
     /// The text of the model's tokenizer.json.
     ///
     /// # Errors
-    /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known way to cut text.
+    /// If the folder has none, or the GGUF file's tokenizer is not byte-level BPE with a known pre-tokenizer.
     pub fn tokenizer_json(&self) -> Result<Vec<u8>, WeightsError> {
         match &self.source {
             ModelSource::Folder => read_text(&files::require(&self.path, TOKENIZER)?, "JSON"),
@@ -94,10 +107,10 @@ impl ModelFiles {
         }
     }
 
-    /// The model's chat_template.jinja. Without it and additional ones, tokenizer_config.json may hold the templates.
+    /// The model's chat_template.jinja. Without it and additional ones, tokenizer_config.json may have the templates.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no text.
+    /// If the file cannot be read, or is not UTF-8.
     pub fn chat_template(&self) -> Result<Option<String>, WeightsError> {
         match self.source {
             ModelSource::Folder => {
@@ -111,7 +124,7 @@ impl ModelFiles {
     /// texts.
     ///
     /// # Errors
-    /// If the folder or one of them cannot be read, or is no text.
+    /// If the folder or one of them cannot be read, or is not UTF-8.
     pub fn additional_chat_templates(&self) -> Result<Vec<(String, String)>, WeightsError> {
         let folder = self.path.join(ADDITIONAL_CHAT_TEMPLATES);
         if matches!(self.source, ModelSource::Gguf(_)) || !folder.is_dir() {
@@ -179,7 +192,7 @@ impl ModelFiles {
     /// The model's tensors.
     ///
     /// # Errors
-    /// Like [`Checkpoint::open`].
+    /// Those of [`Checkpoint::open`].
     pub fn checkpoint(&self) -> Result<Checkpoint, WeightsError> {
         match &self.source {
             ModelSource::Folder => Checkpoint::open(&self.path),

@@ -1,9 +1,8 @@
-//! Tensor names that differ from the expected ones by what stands before them: a wrapper of the model was saved, or only
-//! a part of it.
+//! Tensor names that differ from the expected ones by a prefix: a wrapper of the model was saved, or only a part of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands before the names of a file, in location of what is expected there.
+/// A prefix of the names of a file that differs from the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub found: String,
@@ -13,7 +12,7 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// What differs, in words; `outer` stands before every expected name.
+    /// Describes the difference; `outer` is a prefix of every expected name.
     pub fn describe(&self, outer: &str) -> String {
         let Self { found, expected, .. } = self;
         let wanted = format!("{outer}{expected}");
@@ -25,13 +24,13 @@ impl Prefix {
     }
 }
 
-/// How names of a file become the `expected` ones, if they do so by another prefix. `None` if some are there already,
-/// or no prefix gives any. Of several prefixes it is that which gives the most.
+/// Finds the prefix by which names of a file differ from the `expected` ones; the prefix of the most expected names if
+/// there are several. `None` if expected names are present, or no prefix matches.
 pub(super) fn find_prefix<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     expected: &BTreeSet<&str>,
 ) -> Option<Prefix> {
-    // The names inside the layers are like no others.
+    // Names inside the layers are unambiguous.
     let in_layers = |name: &&&str| name.split('.').skip(1).any(is_number);
     let (first, _) = expected.iter().find(in_layers)?.split_once('.')?;
     let inner = format!("{first}.");
@@ -52,7 +51,7 @@ pub(super) fn find_prefix<'a>(
         .map(|(before, _)| before)
         .collect();
     let candidates = prefixes.into_iter().filter_map(|found| rename(names.clone(), expected, &inner, found));
-    // The first of those that give equally many.
+    // On a tie, the first.
     candidates
         .rev()
         .max_by_key(|prefix| prefix.renamed.values().filter(|name| expected.contains(name.as_str())).count())
@@ -66,7 +65,7 @@ fn rename<'a>(
     found: &str,
 ) -> Option<Prefix> {
     let outer = found.strip_suffix(inner).filter(|outer| is_prefix(outer));
-    // What is beside the layers' part, such as the head, may have any of the prefixes before it.
+    // Tensors outside the layers' module, such as the head, may have any prefix.
     let outside: Vec<&str> = expected.iter().copied().filter(|name| !name.starts_with(inner)).collect();
     let renamed = names.filter_map(|name| {
         let inside = name.strip_prefix(found).map(|rest| format!("{inner}{rest}"));
@@ -78,13 +77,13 @@ fn rename<'a>(
             .filter(known)
             .or(beside.filter(known))
             .or_else(|| end().map(|end| end.to_string()));
-        // A name of the same part that the model does not have is reported by its own name there.
+        // An unknown name in the module is reported under its new name.
         Some((name.to_owned(), new.or(inside)?))
     });
     let renamed: BTreeMap<String, String> = renamed.filter(|(old, new)| old != new).collect();
     let targets: BTreeSet<&String> = renamed.values().collect();
     (targets.len() == renamed.len()).then(|| match outer {
-        // Only a wrapper stands before the whole names.
+        // A wrapper is a prefix of the full names.
         Some(outer) if !outer.is_empty() => {
             Prefix { found: outer.to_owned(), expected: String::new(), renamed: renamed.clone() }
         }
@@ -92,7 +91,7 @@ fn rename<'a>(
     })
 }
 
-/// Which names are missing, in words; `None` if none is.
+/// Describes missing names; `None` if none is missing.
 pub(super) fn describe_missing(missing: &[&str]) -> Option<String> {
     let first = missing.first()?;
     Some(match missing.len() {

@@ -1,4 +1,4 @@
-//! The safetensors format: eight bytes of header length, a JSON header, the tensors without a gap.
+//! The safetensors format: eight bytes of header length, a JSON header, the contiguous data of the tensors.
 //! Source: <https://github.com/huggingface/safetensors#format>.
 
 mod header;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::base::{ArrayShape, DType, FileKind, Literal, output::Pending};
 
-/// Maps a file and checks its whole header.
+/// Maps a file and checks its header.
 pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
     let file = Arc::new(Mapping::open(path)?);
     let entries = header::parse(path, file.bytes()).map_err(|error| {
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, Weight
 /// Reads every tensor of a file into memory, as stored.
 ///
 /// # Errors
-/// If the file cannot be read, its header is wrong, or an element type is not one of [`DType`].
+/// If the file cannot be read, its header is malformed, or an element type is not one of [`DType`].
 pub fn read_safetensors(path: &Path) -> Result<BTreeMap<String, Literal>, WeightsError> {
     open(path)?
         .into_iter()
@@ -56,7 +56,7 @@ pub fn read_safetensors(path: &Path) -> Result<BTreeMap<String, Literal>, Weight
         .collect()
 }
 
-/// Writes tensors and text metadata; the same content always gives the same bytes. The file appears whole or not at all.
+/// Writes tensors and text metadata, deterministically and atomically.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -69,7 +69,7 @@ pub fn write_safetensors(
     written.map_err(|source| WeightsError::write(path, source))
 }
 
-/// The file that [`write_safetensors`] writes, not yet in its location.
+/// Writes the file of [`write_safetensors`] to a temporary path, to be committed.
 pub(super) fn pending(
     path: &Path,
     tensors: &BTreeMap<String, Literal>,
@@ -109,7 +109,7 @@ fn header_json(
     Ok(header)
 }
 
-/// The format's name for each of our types; the inverse of [`stored_type`].
+/// The format's type of a [`DType`]; the inverse of [`stored_type`].
 fn file_type(dtype: DType) -> Dtype {
     match dtype {
         DType::Pred => Dtype::BOOL,

@@ -21,11 +21,11 @@ pub(super) const READABLE: &str = "f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 
 /// How the elements of a tensor are stored in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredType {
-    /// One little-endian number after another.
+    /// Little-endian numbers.
     Plain(DType),
-    /// Blocks of integers with their scales.
+    /// Blocks of integers with scales.
     Quantized(Quantization),
-    /// A type that cannot be read, as the file names it.
+    /// An unsupported type, by its name in the file.
     Other(String),
 }
 
@@ -39,7 +39,7 @@ impl StoredType {
         }
     }
 
-    /// Elements and bytes of the smallest piece that stands alone; `None` for [`StoredType::Other`].
+    /// Elements and bytes of a block; `None` for [`StoredType::Other`].
     pub(super) fn block(&self) -> Option<(usize, usize)> {
         match self {
             Self::Plain(dtype) => Some((1, dtype.bytes())),
@@ -48,16 +48,16 @@ impl StoredType {
         }
     }
 
-    /// Bytes of `elements` in whole blocks; `None` if they are not whole, too many, or of unknown size.
+    /// Size of `elements` elements in bytes; `None` if they are not complete blocks, exceed `usize`, or have an unknown size.
     pub(super) fn bytes(&self, elements: usize) -> Option<usize> {
         let (block, bytes) = self.block()?;
         elements.is_multiple_of(block).then(|| (elements / block).checked_mul(bytes))?
     }
 
-    /// Elements `range` of the tensor at `source`, as float32.
+    /// Converts the elements `range` of the tensor at `source` to float32.
     ///
     /// # Panics
-    /// If the type is not readable, or `source` does not reach to the end of `range`.
+    /// If the type is not readable, or `source` is shorter than `range` requires.
     pub(super) fn decode(&self, source: &[u8], range: Range<usize>, out: &mut [f32]) {
         match self {
             Self::Plain(dtype) => {
@@ -79,10 +79,10 @@ impl fmt::Display for StoredType {
     }
 }
 
-/// Float32 values as little-endian `dtype`, rounded to nearest even.
+/// Converts float32 values to little-endian `dtype`, rounded to nearest even.
 ///
 /// # Panics
-/// If `dtype` is not f32, f16 or bf16, or `out` is not as long as the values take.
+/// If `dtype` is not f32, f16 or bf16, or `out` has another length than the values.
 pub(super) fn encode(values: &[f32], dtype: DType, out: &mut [u8]) {
     let mut halves = [0u16; PIECE];
     for (values, out) in values.chunks(PIECE).zip(out.chunks_mut(PIECE * dtype.bytes())) {

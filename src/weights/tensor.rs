@@ -1,4 +1,4 @@
-//! One tensor in a mapped file, and any box of it as numbers of the wanted type.
+//! A tensor in a mapped file, and conversion of windows of it.
 
 use std::{
     ops::Range,
@@ -18,20 +18,20 @@ use super::{
 };
 use crate::base::DType;
 
-/// Elements that one thread converts before another may help.
+/// Smallest number of elements that a thread converts.
 const GRAIN: usize = 64 * PIECE;
 
-/// Sizes and storage of a tensor, as its file says.
+/// Dimensions and storage type of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Sizes in Hugging Face order, outermost first: `[out, in]` for a linear layer.
+    /// Dimensions in Hugging Face order, outermost first: `[out, in]` for a linear layer.
     pub dims: Vec<usize>,
-    /// How the elements are stored.
+    /// Storage type of the elements.
     pub stored: StoredType,
 }
 
 impl TensorInfo {
-    /// Elements, or `None` if they are more than memory can address.
+    /// Number of elements; `None` if it exceeds `usize`.
     pub(super) fn elements(&self) -> Option<usize> {
         self.dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
     }
@@ -40,14 +40,14 @@ impl TensorInfo {
 /// The order of the outermost dimension in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowOrder {
-    /// As Hugging Face has it.
+    /// Hugging Face order.
     Same,
     /// Within each head of this size, the two halves that rotary embedding pairs are interleaved.
     Interleaved { head_dim: usize },
 }
 
 impl RowOrder {
-    /// Where the file holds what Hugging Face calls row `row`.
+    /// Row in the file of row `row` in Hugging Face order.
     fn stored_row(self, row: usize) -> usize {
         match self {
             Self::Same => row,
@@ -59,7 +59,7 @@ impl RowOrder {
         }
     }
 
-    /// What Hugging Face calls row `row` of the file.
+    /// Row in Hugging Face order of row `row` of the file.
     fn hf_row(self, row: usize) -> usize {
         match self {
             Self::Same => row,
@@ -71,7 +71,7 @@ impl RowOrder {
     }
 }
 
-/// A tensor that lies in a mapped file. Invariant: `bytes` lies inside the mapping and is as long as `info` says.
+/// A tensor in a mapped file. Invariant: `bytes` is inside the mapping, and its length is that of `info`.
 #[derive(Clone, Debug)]
 pub(super) struct MappedTensor {
     pub info: TensorInfo,
@@ -85,12 +85,12 @@ impl MappedTensor {
         self.file.path()
     }
 
-    /// The stored bytes of the whole tensor.
+    /// The stored bytes of the tensor.
     pub fn source(&self) -> &[u8] {
         &self.file.bytes()[self.bytes.clone()]
     }
 
-    /// The box `window` of the tensor, row-major, as `dtype`, into `out`. `name` is for errors.
+    /// Reads a window of the tensor into `out`, row-major, as `dtype`. `name` is for errors.
     pub fn read(
         &self,
         name: &str,
@@ -124,7 +124,7 @@ impl MappedTensor {
         }
     }
 
-    /// Why an element, counted in the file's order, is not finite as `dtype`.
+    /// The error for an element, by its index in the file, that is not finite as `dtype`.
     fn not_finite(&self, name: &str, element: usize, dtype: DType) -> WeightsError {
         let mut decoded = [0.0];
         self.info.stored.decode(self.source(), element..element + 1, &mut decoded);
@@ -145,8 +145,8 @@ impl MappedTensor {
         }
     }
 
-    /// Whether both tensors have the same sizes and values, numbers of different types by their value as float32.
-    /// `false` if one cannot be read.
+    /// Whether both tensors have the same shape and values, compared as float32 if their types differ. `false` if one
+    /// cannot be read.
     pub fn same_values(&self, other: &Self) -> bool {
         let readable = self.info.stored.is_readable() && other.info.stored.is_readable();
         if !readable || self.info.dims != other.info.dims {

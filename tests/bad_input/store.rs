@@ -73,7 +73,7 @@ fn nothing_is_fetched_offline() {
             &mut command,
             &format!(
                 "error: package is not installed, and downloads are not allowed: {key}\n\n\
-                 hint: leave out --offline once, where there is a network\n"
+                 hint: run once without --offline, on a machine with a network\n"
             ),
         );
     };

@@ -12,15 +12,6 @@ use crate::{
 };
 
 /// Content of `manifest.json`.
-///
-/// # Examples
-/// ```
-/// use hloom::runtime::bundle::{Bundle, Contents};
-///
-/// let folder = std::env::temp_dir();
-/// let error = Bundle::open(&folder, Contents::All).unwrap_err();
-/// assert!(error.to_string().ends_with("it has no manifest.json"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of hloom that wrote it.

@@ -28,6 +28,16 @@ pub enum Contents {
 
 /// A bundle whose files match the digests in its manifest. The digests do not authenticate its author; see the
 /// [module's text](super).
+///
+/// # Examples
+/// ```
+/// use hloom::runtime::bundle::{Bundle, Contents};
+///
+/// let folder = tempfile::tempdir()?;
+/// let error = Bundle::open(folder.path(), Contents::All).unwrap_err();
+/// assert!(error.to_string().ends_with("it has no manifest.json"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bundle {
     folder: PathBuf,

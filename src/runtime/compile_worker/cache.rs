@@ -12,20 +12,20 @@ use crate::base::{
     output::{sync_folder, temporary, write_file},
 };
 
-/// Written last into a folder of the cache: a folder without it holds nothing.
+/// Written last into a folder of the cache: without it, the folder is incomplete.
 const RECORD: &str = "compiled.json";
 
-/// Where a compiled program came from.
+/// Origin of a compiled program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOrigin {
-    /// A worker compiled it now.
+    /// Compiled by a worker.
     Compiler,
-    /// It was compiled before.
+    /// Read from the cache.
     Cache,
 }
 
-/// As [`compile_in_worker`], but what was compiled before is taken from the folder `cache`, and what is compiled now is
-/// put there. `plugin_sha256` is that of the plugin's file. A cache that cannot be read or written is none.
+/// Like [`compile_in_worker`], with compiled programs cached in the folder `cache`. `plugin_sha256` is the digest of the
+/// plugin file. A cache that cannot be read or written is ignored.
 ///
 /// # Errors
 /// Those of [`compile_in_worker`].
@@ -46,10 +46,10 @@ pub fn compile_cached(
     Ok((compiled, CompileOrigin::Compiler))
 }
 
-/// A digest of all that decides what the compiler makes.
+/// Digest of everything that determines the compiled program.
 fn key(job: &CompileJob<'_>, plugin_sha256: &str) -> String {
     let mut request = request(job);
-    // Where the plugin lies decides nothing; what it is does.
+    // The plugin's content matters, not its path.
     request.plugin = plugin_sha256.into();
     let mut digest = Sha256::new();
     digest.update(serde_json::to_vec(&request).unwrap_or_default());

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a worker was doing with a plugin.
+/// Stage of a worker's work with a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerStage {
-    /// Loading the library, which runs its initializers, and asking for its table of calls.
+    /// Loading the library, which runs its initializers, and getting its table of calls.
     Load,
     /// `PJRT_Plugin_Initialize`.
     Initialize,
@@ -29,15 +29,15 @@ impl fmt::Display for WorkerStage {
     }
 }
 
-/// Why a worker did not do what it was asked for.
+/// Error of a request to a worker.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileWorkerError {
-    /// The folder for request and answer cannot be used.
+    /// The folder for request and response cannot be read or written.
     #[error("cannot use {}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program could not be started.
@@ -45,73 +45,73 @@ pub enum CompileWorkerError {
     Start {
         /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The plugin, or what prepares it, refused in good order.
+    /// The plugin, or its preparation, returned an error.
     #[error("{message}")]
     Refused {
-        /// Why.
+        /// The message.
         message: String,
-        /// What can be done about it.
+        /// A hint, if there is one.
         hint: Option<String>,
     },
-    /// The program needs more memory than the devices have, by the compiler's count.
+    /// The program exceeds the devices' memory, according to the compiler.
     #[error("{message}")]
     TooLarge {
-        /// The plugin's own words.
+        /// The plugin's message.
         message: String,
-        /// What can be done about it.
+        /// A hint, if there is one.
         hint: Option<String>,
     },
-    /// The system took the worker's memory away, or gave it none.
+    /// The worker ran out of host memory.
     #[error("this machine has too little memory to compile it{}", words(last))]
     OutOfMemory {
-        /// The last lines that the worker wrote.
+        /// Last lines of the worker's output.
         last: Vec<String>,
     },
     /// A signal ended the worker.
     #[error("the plugin crashed while {stage} (signal {signal}, {name}){}", words(last))]
     Crashed {
-        /// What it was doing.
+        /// Its stage.
         stage: WorkerStage,
         /// The signal's number.
         signal: i32,
         /// The signal's name.
         name: &'static str,
-        /// The last lines that the worker wrote.
+        /// Last lines of the worker's output.
         last: Vec<String>,
     },
-    /// The worker ended by itself and left no answer.
+    /// The worker exited without a response.
     #[error("the plugin ended its process with code {code} while {stage}{}", words(last))]
     Exited {
-        /// What it was doing.
+        /// Its stage.
         stage: WorkerStage,
         /// Its exit code.
         code: i32,
-        /// The last lines that the worker wrote.
+        /// Last lines of the worker's output.
         last: Vec<String>,
     },
-    /// The worker took too long and was stopped.
+    /// The worker exceeded the time limit and was killed.
     #[error("the plugin was stopped after {seconds} s while {stage}{}", words(last))]
     TimedOut {
-        /// What it was doing.
+        /// Its stage.
         stage: WorkerStage,
-        /// The time it had.
+        /// The limit in seconds.
         seconds: f64,
-        /// The last lines that the worker wrote.
+        /// Last lines of the worker's output.
         last: Vec<String>,
     },
-    /// The worker's answer makes no sense.
+    /// The worker's response is invalid.
     #[error("the plugin's process gave an invalid answer: {reason}")]
     Broken {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
 impl CompileWorkerError {
-    /// What the user can do about it, where that is known.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Refused { hint, .. } | Self::TooLarge { hint, .. } => hint.clone(),
@@ -136,7 +136,7 @@ impl CompileWorkerError {
     }
 }
 
-/// The last lines as the end of a message.
+/// Formats the last lines for the end of a message.
 fn words(last: &[String]) -> String {
     match last {
         [] => String::new(),

@@ -14,31 +14,31 @@ use super::{
 };
 use crate::{base::KillOnDrop, pjrt::LOG_LEVEL};
 
-/// How often it is looked whether the worker has ended.
+/// Interval of checks whether the worker has ended.
 const POLL: Duration = Duration::from_millis(5);
-/// Time that a worker has to end after its answer: some plugins hang when they shut down.
+/// Time limit for a worker to exit after its response: some plugins hang on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// How much of what the worker wrote goes into an error.
+/// Limits of the worker's output in an error.
 const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
 const LINE_CHARS: usize = 400;
 
-/// How a worker is started.
+/// Program of a worker and its limits.
 #[derive(Clone, Debug)]
 pub struct WorkerProgram {
     /// The program, usually the running one.
     pub program: PathBuf,
-    /// Its arguments; the folder of the request comes after them.
+    /// Its arguments, before the folder of the request.
     pub args: Vec<OsString>,
-    /// What its environment says beside what this process's own says.
+    /// Environment variables in addition to those of this process.
     pub environment: Vec<(OsString, OsString)>,
-    /// How long it may take, if there is a limit.
+    /// Time limit, if any.
     pub timeout: Option<Duration>,
-    /// Where the folder of the request is made, which goes afterwards.
+    /// Parent of the temporary folder of the request.
     pub scratch: PathBuf,
 }
 
-/// A worker's answer, and the files beside it.
+/// A worker's response and its files.
 pub(super) struct Answered {
     pub answer: WorkerResponse,
     folder: TempDir,
@@ -51,7 +51,7 @@ impl Answered {
     }
 }
 
-/// Has a worker do what `request` says and waits for its answer. Whatever the plugin does to the worker becomes an error.
+/// Runs a request in a worker and waits for its response. A crash or hang of the worker is an error.
 pub(super) fn exchange(
     request: &WorkerRequest,
     program: &[u8],
@@ -79,7 +79,7 @@ pub(super) fn exchange(
     let stage = fs::read(place(STAGE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let stage = stage.unwrap_or_else(|| request.task.first_stage());
     match (fs::read(place(RESPONSE)), status) {
-        // An answer counts, however the plugin ends afterwards.
+        // A response is valid, however the plugin exits afterwards.
         (Ok(answer), _) => {
             let broken = |error: serde_json::Error| CompileWorkerError::Broken { reason: error.to_string() };
             Ok(Answered { answer: serde_json::from_slice(&answer).map_err(broken)?, folder })
@@ -92,7 +92,7 @@ pub(super) fn exchange(
     }
 }
 
-/// Starts the worker and waits for its end, or for the time that it has; then it is stopped.
+/// Starts the worker and waits until it exits or reaches the time limit; then it is killed.
 fn run(
     environment: &[(&str, &str)],
     worker: &WorkerProgram,
@@ -104,7 +104,7 @@ fn run(
     let spawned = Command::new(&worker.program)
         .args(&worker.args)
         .arg(folder)
-        // Warnings are part of the answer.
+        // Warnings are part of the response.
         .env(LOG_LEVEL, "1")
         .envs(environment.iter().copied())
         .envs(worker.environment.iter().map(|(name, value)| (name, value)))
@@ -135,7 +135,7 @@ fn run(
     }
 }
 
-/// Why a worker left no answer.
+/// The error for a worker without a response.
 fn explain(
     stage: WorkerStage,
     status: ExitStatus,
@@ -175,14 +175,14 @@ fn signal(_: ExitStatus) -> Option<(i32, &'static str)> {
     None
 }
 
-/// How many processes the system has killed so far for lack of memory; 0 where it does not say.
+/// Number of processes that the system has killed for lack of memory; 0 if unknown.
 fn oom_kills() -> u64 {
     let counters = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let count = counters.lines().find_map(|line| line.strip_prefix("oom_kill "));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
-/// The last lines of what a worker wrote.
+/// The last lines of a worker's output.
 fn last_lines(path: &Path) -> Vec<String> {
     let tail = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

@@ -1,6 +1,5 @@
-//! Work with a plugin in a process of its own, since a plugin may end the process that it runs in, or hang: on a module
-//! that it does not like, for lack of memory, on a machine without its devices. Request and answer are files in a temporary
-//! folder.
+//! Work with a plugin in another process, since a plugin may crash or hang: on an unsupported module, without enough
+//! memory, or without its devices. Request and response are files in a temporary folder.
 //!
 //! [`compile_in_worker`], [`start()`] and [`describe`] start a program, which must do nothing but call [`serve()`] with its
 //! last argument. It should end itself once its standard input ends: then this process has.

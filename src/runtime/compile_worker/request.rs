@@ -14,7 +14,7 @@ pub(super) const PROGRAM: &str = "program.bin";
 pub(super) const RESPONSE: &str = "response.json";
 pub(super) const EXECUTABLE: &str = "executable.bin";
 pub(super) const OPTIMIZED: &str = "optimized.bin";
-/// What the worker writes to its standard error.
+/// The worker's standard error.
 pub(super) const LOG: &str = "stderr.txt";
 /// The folder of stub libraries.
 pub(super) const STUB_LIBS: &str = "stub-libs";
@@ -22,7 +22,7 @@ pub(super) const STUB_LIBS: &str = "stub-libs";
 /// The stage that the worker has reached.
 pub(super) const STAGE: &str = "stage.json";
 
-/// What the worker is to do with a plugin.
+/// A request to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WorkerRequest {
     pub plugin: PathBuf,
@@ -31,11 +31,11 @@ pub(super) struct WorkerRequest {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WorkerTask {
-    /// Compile the program that lies beside the request.
+    /// Compile the program in the request's folder.
     Compile(CompileTask),
-    /// Start a client with these options, and end.
+    /// Start a client with these options, and stop it.
     Start { options: Vec<(String, NamedValue)> },
-    /// Read what the plugin says of itself.
+    /// Read the plugin's attributes.
     Describe,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct CompileTask {
 }
 
 impl WorkerTask {
-    /// The stage that a worker is in before it has written one.
+    /// The stage of a worker that has not written one.
     pub fn first_stage(&self) -> WorkerStage {
         match self {
             Self::Compile(_) => WorkerStage::Compile,
@@ -57,26 +57,26 @@ impl WorkerTask {
     }
 }
 
-/// How the plugin learns what to compile for.
+/// Devices to compile for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum RequestedDevices {
-    /// RequestedDevices that need not be present.
+    /// A topology of devices that need not be present.
     Described { name: String, options: Vec<(String, NamedValue)> },
-    /// Those that the plugin finds.
+    /// Devices that the plugin finds.
     Present { options: Vec<(String, NamedValue)> },
 }
 
-/// What became of it.
+/// Response of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WorkerResponse {
-    /// PjrtProgram and optimized program lie beside it.
+    /// Compiled; executable and optimized program are in the same folder.
     Compiled(CompileResponse),
     /// The client of this platform started.
     Started {
         platform: String,
     },
     Described(PluginDescription),
-    /// The file was not loaded, or is no plugin; none of its calls were made.
+    /// The file was not loaded, or is not a plugin; no call was made.
     NotLoaded {
         message: String,
         hint: Option<String>,
@@ -85,7 +85,7 @@ pub(super) enum WorkerResponse {
         message: String,
         hint: Option<String>,
     },
-    /// The compiler counted more memory than the devices have.
+    /// The program exceeds the devices' memory.
     TooLarge {
         message: String,
         hint: Option<String>,
@@ -93,7 +93,7 @@ pub(super) enum WorkerResponse {
 }
 
 impl WorkerResponse {
-    /// The error of an answer that is not the one that the task asks for.
+    /// The error of a response that is not a result of the task.
     pub fn refusal(&self) -> CompileWorkerError {
         match self {
             Self::NotLoaded { message, hint } | Self::Refused { message, hint } => {
@@ -109,7 +109,7 @@ impl WorkerResponse {
     }
 }
 
-/// What a plugin says of itself.
+/// API version and attributes of a plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PluginDescription {
     /// Major and minor version of its C API.
@@ -118,7 +118,7 @@ pub struct PluginDescription {
     pub attributes: BTreeMap<String, NamedValue>,
 }
 
-/// What the worker says of a program that it compiled.
+/// Report on a compiled program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CompileResponse {
     pub api_version: (i32, i32),
@@ -134,28 +134,28 @@ pub(super) struct CompileResponse {
 /// A program that a worker compiled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompiledProgram {
-    /// What [`Client::deserialize`](crate::pjrt::Client::deserialize) takes, on the same plugin and devices.
+    /// Serialized executable for [`Client::deserialize`](crate::pjrt::Client::deserialize), of the same plugin and devices.
     #[serde(skip)]
     pub executable: Vec<u8>,
-    /// The program after all of the compiler's passes.
+    /// The program after all compiler passes.
     #[serde(skip)]
     pub optimized: Vec<u8>,
-    /// The form of that, usually `hlo_with_config`.
+    /// Its format, usually `hlo_with_config`.
     pub optimized_format: String,
-    /// What it needs on each device.
+    /// Memory on each device.
     pub memory: MemoryStats,
-    /// The memory of each device, where the plugin says it.
+    /// Memory of each device in bytes, if the plugin reports it.
     pub memory_limit: Option<u64>,
-    /// How many devices the plugin made of the target.
+    /// Number of devices.
     pub devices: usize,
-    /// On how many hosts.
+    /// Number of hosts.
     pub hosts: usize,
     /// Major and minor version of the plugin's C API.
     pub api_version: (i32, i32),
-    /// Seconds that the compiler alone took.
+    /// Compile time in seconds.
     pub compile_seconds: f64,
-    /// Libraries that are not on this machine and that others stood in for.
+    /// Missing libraries that were replaced by stubs.
     pub stub_libs: Vec<String>,
-    /// What the compiler warned of, each text once.
+    /// The compiler's warnings, each once.
     pub warnings: Vec<String>,
 }

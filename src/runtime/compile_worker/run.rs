@@ -13,24 +13,23 @@ use crate::{
     targets::Target,
 };
 
-/// What to compile.
+/// A compilation.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileJob<'a> {
-    /// The plugin's file.
+    /// Path of the plugin.
     pub plugin: &'a Path,
-    /// What for. RequestedDevices with a description need not be present; on the CPU, and where there is none, the plugin
-    /// must find them.
+    /// The target. Devices with a device model need not be present; the plugin must find others, and the CPU.
     pub target: &'a Target,
     /// The module.
     pub program: PjrtProgram<'a>,
-    /// How; [`Target::compile_options`] is where to start.
+    /// Options; [`Target::compile_options`] has the target's.
     pub options: &'a CompileOptions,
 }
 
-/// Compiles in a worker process and waits for it. Whatever the plugin does to the worker becomes an error.
+/// Compiles in a worker process and waits for it. A crash or hang of the plugin is an error.
 ///
 /// # Errors
-/// If the plugin refuses, the worker crashes, runs out of memory or time, or files cannot be written.
+/// If the plugin fails, if the worker crashes, runs out of memory or time, or if files cannot be written.
 pub fn compile_in_worker(
     job: &CompileJob<'_>,
     worker: &WorkerProgram,
@@ -73,7 +72,7 @@ pub(super) fn request(job: &CompileJob<'_>) -> WorkerRequest {
     }
 }
 
-/// Options as a request holds them.
+/// Options with owned names, for a request.
 pub(super) fn owned(options: Vec<(&'static str, NamedValue)>) -> Vec<(String, NamedValue)> {
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -25,7 +25,7 @@ use crate::{
 /// `folder` asks for and writes the answer beside it. A plugin's refusal is an answer like any other.
 ///
 /// # Errors
-/// If the request cannot be read, or the answer cannot be written.
+/// If the request cannot be read, or the response cannot be written.
 pub fn serve(folder: &Path) -> io::Result<()> {
     let request: WorkerRequest = serde_json::from_slice(&fs::read(folder.join(REQUEST))?)?;
     let reach = |stage: WorkerStage| {
@@ -55,11 +55,11 @@ pub fn serve(folder: &Path) -> io::Result<()> {
             Ok(WorkerResponse::Described(PluginDescription { api_version, attributes }))
         }),
     };
-    // The answer appears last and whole, so that a worker that dies meanwhile has given none.
+    // The response is written last and atomically, so that a worker that dies before has none.
     write_file(&folder.join(RESPONSE), &serde_json::to_vec(&answer)?)
 }
 
-/// Does `work` with the plugin in the file `path`.
+/// Runs `work` with the plugin at `path`.
 fn with_plugin(
     path: &Path,
     reach: &impl Fn(WorkerStage),

@@ -18,44 +18,43 @@ use crate::{
     targets::{Platform, Target},
 };
 
-/// Time for a plugin whose devices this machine does not show; without them some plugins wait for a network that is not
-/// there.
+/// Time limit for a plugin whose devices are not detected; without them some plugins wait for a network.
 const WITHOUT_DEVICES: Duration = Duration::from_secs(20);
 
 /// A client to start.
 #[derive(Clone, Copy, Debug)]
 pub struct StartJob<'a> {
-    /// The plugin's file.
+    /// Path of the plugin.
     pub plugin: &'a Path,
-    /// The devices that it shall find on this machine.
+    /// Devices to find on this machine.
     pub target: &'a Target,
-    /// Names of the environment variables of this process, some of which tell of devices elsewhere.
+    /// Names of the environment variables of this process, some of which are signs of devices.
     pub variables: &'a [String],
 }
 
-/// Why a plugin's client does not start.
+/// Error of starting a plugin's client.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The plugin was not loaded.
     #[error(transparent)]
     Plugin(#[from] PjrtError),
-    /// It drives other devices than the target has.
+    /// It is for another platform than the target's.
     #[error("expected a plugin for {expected}, found one for {found}: {}", path.display())]
     Platform {
-        /// The plugin's file.
+        /// Path of the plugin.
         path: PathBuf,
         /// The target's platform.
         expected: Platform,
         /// The plugin's platform.
         found: Platform,
     },
-    /// It refused, crashed or hung.
+    /// It failed, crashed or hung.
     #[error(transparent)]
     Child(#[from] CompileWorkerError),
-    /// It refused, crashed or hung, and there is no sign of a device.
+    /// It failed, crashed or hung, and no device is detected.
     #[error("found no {} on this machine: {presence}; the plugin's answer: {source}", presence.platform.device_name())]
     NoDevice {
-        /// What was looked for.
+        /// Signs of devices.
         presence: Presence,
         /// How the plugin failed.
         source: CompileWorkerError,
@@ -63,7 +62,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// What the user can do about it.
+    /// A hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Plugin(error) => error.hint(),
@@ -76,17 +75,17 @@ impl StartError {
     }
 }
 
-/// Starts and ends the plugin's client in a worker, to see that it does not crash or hang when this process starts it. What
-/// worked for the CPU's plugin is noted in the folder `cache` and not tried again until the machine restarts.
+/// Starts and stops the plugin's client in a worker, to check that it does not crash or hang in this process. Success of a
+/// CPU plugin is recorded in the folder `cache`, and not checked again until the machine restarts.
 ///
 /// # Errors
-/// If the plugin cannot be loaded; if it refuses, crashes or takes too long to start; if it finds no device.
+/// If the plugin cannot be loaded; if its client fails, crashes or exceeds the time limit; if there is no device.
 pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result<(), StartError> {
     let plugin = Plugin::check_file(job.plugin)?;
     let platform = job.target.platform();
     let mut options = owned(job.target.client_options());
     if matches!(platform, Platform::Cuda | Platform::Rocm) {
-        // Memory that others use is no reason to fail here, and none is needed.
+        // No memory is needed here, so that memory in use by others is no reason to fail.
         options.retain(|(name, _)| name != "preallocate");
         options.push(("preallocate".into(), NamedValue::Bool(false)));
     }
@@ -110,7 +109,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
         _ => Platform::Tpu.compile_environment(),
     };
     let failed = |source: CompileWorkerError| match missing.clone() {
-        // A refusal with a hint has another reason.
+        // A failure with a hint has another reason.
         Some(presence)
             if source.hint().is_none() || !matches!(source, CompileWorkerError::Refused { .. }) =>
         {
@@ -128,7 +127,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
                 return Err(StartError::Platform { path, expected: platform, found });
             }
         }
-        // Loading neither crashed nor hung, so this process may repeat it, which gives the error itself.
+        // Loading neither crashed nor hung, so this process repeats it for the typed error.
         WorkerResponse::NotLoaded { .. } => {
             Plugin::load(job.plugin)?;
             return Err(failed(answer.refusal()));
@@ -143,10 +142,10 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
     Ok(())
 }
 
-/// What a plugin says of itself, without starting a client.
+/// Reads API version and attributes of a plugin, without starting a client.
 ///
 /// # Errors
-/// If it cannot be loaded, crashes or takes too long.
+/// If it cannot be loaded, crashes or exceeds the time limit.
 pub fn describe(plugin: &Path, worker: &WorkerProgram) -> Result<PluginDescription, StartError> {
     let request = WorkerRequest { plugin: Plugin::check_file(plugin)?, task: WorkerTask::Describe };
     let environment: Vec<(&str, &str)> =
@@ -173,7 +172,7 @@ fn key(request: &WorkerRequest) -> io::Result<String> {
     Ok(hex(digest.finalize()))
 }
 
-/// What changes when a file is replaced or written to.
+/// Metadata that changes when a file is replaced or written to.
 fn identity(path: &PathBuf) -> io::Result<Vec<i128>> {
     let metadata = fs::metadata(path)?;
     #[cfg(unix)]

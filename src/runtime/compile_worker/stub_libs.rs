@@ -1,7 +1,7 @@
-//! Stand-ins for shared libraries that a plugin links and this machine lacks. The ROCm plugin links a dozen that
-//! only machines with AMD GPUs have, and calls none of them to compile for a GPU that is described to it. A
-//! stand-in has the name, the symbols and the versions that the plugin asks for; each function answers 1, which
-//! all of ROCm's interfaces take for an error. The plugin then finds no device.
+//! Stubs of missing shared libraries that a plugin links with. The ROCm plugin links with a dozen libraries that only
+//! machines with AMD GPUs have, and calls none of them to compile for a topology. A stub has the name, symbols and versions
+//! that the plugin imports; each function returns 1, an error in all of ROCm's interfaces, so that the plugin finds no
+//! device.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::pjrt::{
     loader, plugin,
 };
 
-/// Libraries that cannot be loaded and not be stubbed.
+/// Error of loading a plugin with stubs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StubLibsError {
     /// Loading failed for another reason than a missing library.
@@ -46,13 +46,12 @@ impl StubLibsError {
     }
 }
 
-/// Libraries of these versions belong to the system; nothing can stand in for them.
+/// Symbol versions of system libraries, which cannot be replaced by a stub.
 const SYSTEM_VERSIONS: &[&str] = &["GLIBC", "GCC_", "CXXABI"];
 const COMPILER: &str = "cc";
 
-/// Loads the libraries that the loader misses for the plugin in the file `path`, as stand-ins made in `folder`,
-/// and returns their names: none where all real ones are there. They stay loaded, so this belongs into a process
-/// that only compiles.
+/// Loads stubs, built in `folder`, of the libraries that are missing for the plugin at `path`, and returns their names. They
+/// stay loaded, so call it only in a process that only compiles.
 ///
 /// # Errors
 /// If the plugin cannot be loaded for another reason, or the system's C compiler is missing or fails.
@@ -75,7 +74,7 @@ pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, StubLibsEr
             Some(name) if !made.contains(name) && !is_system(needs, name) => {
                 let made_here = make(needs, name, folder)?;
                 plugin::keep_library(&made_here).map_err(|reason| loader::explain(&made_here, reason))?;
-                tracing::debug!(library = name, "loaded a stand-in");
+                tracing::debug!(library = name, "loaded a stub");
                 made.push(name.clone());
             }
             _ => return Err(loader::explain(path, reason).into()),
@@ -89,7 +88,7 @@ fn is_system(needs: &Needs, library: &str) -> bool {
     names.any(|name| SYSTEM_VERSIONS.iter().any(|system| name.starts_with(system)))
 }
 
-/// Makes the stand-in for one library.
+/// Builds the stub of a library.
 fn make(needs: &Needs, library: &str, folder: &Path) -> Result<PathBuf, StubLibsError> {
     let failed = |reason: String| StubLibsError::Build { library: library.to_owned(), reason };
     if !is_plain(library) {
@@ -103,7 +102,7 @@ fn make(needs: &Needs, library: &str, folder: &Path) -> Result<PathBuf, StubLibs
     }
     let mut command = Command::new(COMPILER);
     command.args(["-shared", "-fPIC", "-nostdlib", "-w"]).arg(format!("-Wl,-soname,{library}"));
-    // The linker takes no script that says nothing.
+    // The linker rejects an empty script.
     if !script.is_empty() {
         let mut argument = OsString::from("-Wl,--version-script=");
         argument.push(&script_path);

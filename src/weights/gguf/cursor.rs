@@ -1,18 +1,18 @@
 use super::metadata::MetadataValue;
 
-/// Values of all metadata together; the largest vocabularies take a fiftieth.
+/// Limit of metadata values, 50 times those of the largest vocabularies.
 const MAX_VALUES: usize = 1 << 24;
 
-/// Why a header does not parse; the caller adds the file.
+/// Error of parsing a header; the caller adds the file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Fault {
-    /// The file ends inside the header, which goes on at least to this byte.
+    /// The file ends inside the header, which has at least this size.
     Ends(u64),
-    /// What is wrong, and where.
+    /// A malformed header, with the location.
     Bad(String),
 }
 
-/// Reads a header front to back; every length is held against the bytes left before it is used.
+/// Sequential reader of a header, which checks every length against the remaining bytes.
 pub(super) struct GgufCursor<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -37,7 +37,7 @@ impl<'a> GgufCursor<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A number of things that take at least `smallest` bytes each.
+    /// A number of items of at least `smallest` bytes each.
     pub fn count(&mut self, smallest: usize) -> Result<usize, Fault> {
         let count = self.u64()?;
         let needed = count.saturating_mul(smallest as u64);
@@ -130,7 +130,7 @@ impl<'a> GgufCursor<'a> {
     }
 }
 
-/// The float64 that prints as the float32 does: a converter's 1e-5 comes back as 1e-5.
+/// The float64 with the shortest decimal notation of the float32: 1e-5 stays 1e-5.
 fn widen(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }

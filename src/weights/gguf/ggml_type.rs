@@ -1,7 +1,7 @@
 use super::super::{Quantization, StoredType};
 use crate::base::DType;
 
-/// The type that `enum ggml_type` of `ggml.h` gives this number.
+/// The type of a number of `enum ggml_type` in `ggml.h`.
 pub(super) fn stored(number: u32) -> StoredType {
     let unreadable = match number {
         0 => return StoredType::Plain(DType::F32),

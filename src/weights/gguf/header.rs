@@ -16,7 +16,7 @@ pub(super) const MAGIC: &[u8] = b"GGUF";
 /// `GGML_MAX_DIMS` of ggml.
 const MAX_DIMS: u32 = 4;
 
-/// The fewest bytes that a key with its value, and a tensor's entry, can take.
+/// Minimum size in bytes of a key with its value, and of a tensor's entry.
 const SMALLEST_PAIR: usize = 8 + 4 + 1;
 const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 
@@ -25,18 +25,18 @@ const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 pub(super) struct GgufHeader {
     pub metadata: Metadata,
     entries: Vec<TensorEntry>,
-    /// Bytes of the header.
+    /// Size of the header in bytes.
     len: usize,
 }
 
 impl GgufHeader {
-    /// Reads the header of a mapped file: metadata keys are unique and every value has its type.
+    /// Reads the header of a mapped file. Metadata keys are unique.
     pub fn read(file: &Mapping) -> Result<Self, WeightsError> {
         Self::parse(file.path(), file.bytes())
     }
 
-    /// Checks that the tensors follow one another, each at the next multiple of the alignment, all of them inside the
-    /// file, under unique names and of types that can be read.
+    /// Checks that the tensors follow each other, each at the next multiple of the alignment, that they are inside the file,
+    /// that names are unique and types supported.
     pub fn tensors(self, file: &Arc<Mapping>) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
         let tensors = self.layout(file.bytes().len())?;
         let mapped = |(info, bytes)| MappedTensor { info, file: file.clone(), bytes, rows: RowOrder::Same };
@@ -101,7 +101,7 @@ fn located(fault: Fault, path: &Path, file_len: usize) -> WeightsError {
     }
 }
 
-/// Names the types that cannot be read, each with the number of its tensors and the first of them.
+/// Reports unsupported types, each with the number of its tensors and the first of them.
 fn check_types(path: &Path, entries: &[TensorEntry]) -> Result<(), WeightsError> {
     let mut unreadable: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for TensorEntry { name, info, .. } in entries {
@@ -168,7 +168,7 @@ fn read_metadata(path: &Path, cursor: &mut GgufCursor) -> Result<(usize, Metadat
 struct TensorEntry {
     name: String,
     info: TensorInfo,
-    /// From the start of the tensor data.
+    /// Offset from the start of the tensor data.
     offset: u64,
 }
 
@@ -186,7 +186,7 @@ fn read_entry(cursor: &mut GgufCursor) -> Result<TensorEntry, Fault> {
         let too_large = || Fault::Bad(format!("tensor `{name}`: dimension too large: {dim}"));
         dims.push(usize::try_from(dim).map_err(|_| too_large())?);
     }
-    // GGUF counts from the innermost dimension.
+    // GGUF lists the innermost dimension first.
     dims.reverse();
     let stored = ggml_type::stored(cursor.u32()?);
     let (block, _) = stored.block().unwrap_or((1, 0));

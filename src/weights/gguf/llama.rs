@@ -30,7 +30,7 @@ const UNSUPPORTED: &[&str] = &[
     "llama.logit_scale",
 ];
 
-/// Refuses what is not a plain Llama.
+/// Rejects models that are not a plain Llama.
 pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError> {
     let key = "general.architecture";
     let architecture = metadata.required(key, metadata.text(key)?)?;
@@ -49,7 +49,7 @@ pub(super) fn check_architecture(metadata: &Metadata) -> Result<(), WeightsError
     }
 }
 
-/// Renames the tensors. A name that is not Llama's stays as it is, for the check against the model to find.
+/// Renames the tensors. Unknown names are unchanged, so that the check against the model reports them.
 pub(super) fn hf_tensors(metadata: &Metadata, tensors: &Tensors) -> Result<Tensors, WeightsError> {
     let mut renamed = Tensors::new();
     for (name, tensor) in tensors.iter().filter(|(name, _)| *name != rope::FACTORS) {
@@ -111,7 +111,7 @@ fn heads(metadata: &Metadata) -> Result<(usize, usize), WeightsError> {
     }
 }
 
-/// `LlamaConfig` as config.json would have it.
+/// `LlamaConfig`, the equivalent of config.json.
 pub(super) fn config(metadata: &Metadata, tensors: &Tensors) -> Result<Value, WeightsError> {
     let size = |key: &str| metadata.required(key, metadata.size(key)?);
     let (n_heads, n_kv_heads) = heads(metadata)?;

@@ -41,8 +41,8 @@ impl MetadataValue {
     }
 }
 
-/// The key-value part of a header, with the file for errors. Every getter gives `None` for a key that is not there
-/// and an error for a value of another kind.
+/// Key-value pairs of a header, with the file for errors. Getters return `None` for a missing key, and an error for a value
+/// of another type.
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
     pub path: PathBuf,
@@ -92,7 +92,7 @@ impl Metadata {
         })
     }
 
-    /// What a getter gave, or the error that the key is missing.
+    /// The value of a getter, or an error if the key is missing.
     pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, WeightsError> {
         value.ok_or_else(|| self.wrong(key, "missing"))
     }

@@ -1,4 +1,4 @@
-//! GGUF files of Llama models, given out in Hugging Face's formats so that nothing else knows of GGUF.
+//! GGUF files of Llama models, converted to Hugging Face's formats.
 //! Source: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 mod header;
@@ -27,16 +27,16 @@ use serde_json::Value;
 
 use super::{WeightsError, mapping::Mapping, tensor::MappedTensor};
 
-/// The mapped GGUF file or files of a Llama, their headers checked.
+/// The mapped GGUF file or files of a Llama model, with checked headers.
 #[derive(Clone, Debug)]
 pub(super) struct Gguf {
     metadata: Metadata,
-    /// Under their GGUF names, sizes already in Hugging Face order.
+    /// By GGUF name, with dimensions in Hugging Face order.
     tensors: BTreeMap<String, MappedTensor>,
 }
 
 impl Gguf {
-    /// Whether the file at `path` begins as a GGUF file does.
+    /// Whether the file at `path` begins with the GGUF magic.
     pub fn is_at(path: &Path) -> Result<bool, WeightsError> {
         let mut magic = Vec::new();
         let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut magic));
@@ -44,7 +44,7 @@ impl Gguf {
         Ok(magic == header::MAGIC)
     }
 
-    /// Opens a file and, where it is a part of a model, the other parts.
+    /// Opens a file and, if the model is split, its other files.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let given = GgufHeader::read(&Mapping::open(path)?)?;
         let paths = split::paths(&given.metadata)?;
@@ -70,22 +70,22 @@ impl Gguf {
         Ok(Self { metadata, tensors })
     }
 
-    /// The tensors under Hugging Face names, the rows of query and key projections in Hugging Face order.
+    /// The tensors by Hugging Face name, with the rows of query and key projections in Hugging Face order.
     pub fn tensors(&self) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
         llama::hf_tensors(&self.metadata, &self.tensors)
     }
 
-    /// What config.json would say.
+    /// The equivalent of config.json.
     pub fn config(&self) -> Result<Value, WeightsError> {
         llama::config(&self.metadata, &self.tensors)
     }
 
-    /// What tokenizer.json would say.
+    /// The equivalent of tokenizer.json.
     pub fn tokenizer(&self) -> Result<Value, WeightsError> {
         tokenizer::tokenizer_json(&self.metadata)
     }
 
-    /// What tokenizer_config.json would say.
+    /// The equivalent of tokenizer_config.json.
     pub fn tokenizer_config(&self) -> Result<Value, WeightsError> {
         tokenizer::tokenizer_config(&self.metadata)
     }

@@ -1,4 +1,4 @@
-//! Rotary embedding scaling: GGUF has plain factors where Hugging Face has the rule that gave them.
+//! Scaling of rotary embeddings: GGUF has factors, where Hugging Face has the rule that they are computed from.
 
 use std::{collections::BTreeMap, f64::consts::TAU, slice};
 
@@ -13,7 +13,7 @@ use crate::base::DType;
 /// The tensor of divisors of the inverse frequencies.
 pub(super) const FACTORS: &str = "rope_freqs.weight";
 
-/// What every released Llama 3.1, 3.2 and 3.3 uses beside its own factor.
+/// Parameters of all released Llama 3.1, 3.2 and 3.3 models, apart from the factor.
 const LOW: f64 = 1.0;
 const HIGH: f64 = 4.0;
 const ORIGINAL_POSITIONS: f64 = 8192.0;
@@ -76,8 +76,8 @@ fn linear_factor(metadata: &Metadata) -> Result<Option<f64>, WeightsError> {
     }
 }
 
-/// What each inverse frequency is divided by: nothing where the wave is short, `factor` where it is longer than the
-/// first training's positions, blended between. Source: `_compute_llama3_parameters` of `transformers`.
+/// Divisors of the inverse frequencies: 1 for short wavelengths, `factor` for those above the original context length,
+/// interpolated between. Source: `_compute_llama3_parameters` of `transformers`.
 fn llama3_factors(factor: f64, head_dim: usize, theta: f64) -> impl Iterator<Item = f64> {
     (0..head_dim / 2).map(move |i| {
         let wavelength = TAU * theta.powf(2.0 * i as f64 / head_dim as f64);

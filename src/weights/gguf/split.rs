@@ -8,7 +8,7 @@ const COUNT: &str = "split.count";
 const NUMBER: &str = "split.no";
 const TENSORS: &str = "split.tensors.count";
 
-/// The files of the model that the file belongs to, in order. All the metadata is in the first.
+/// The files of the model, in order. The first has all metadata.
 pub(super) fn paths(metadata: &Metadata) -> Result<Vec<PathBuf>, WeightsError> {
     let n_parts = metadata.size(COUNT)?.unwrap_or(1);
     if n_parts <= 1 {
@@ -44,7 +44,7 @@ pub(super) fn paths(metadata: &Metadata) -> Result<Vec<PathBuf>, WeightsError> {
     Ok(paths)
 }
 
-/// Checks that a file is the part that its name says, counted from zero.
+/// Checks that the index of a file, from zero, is that of its name.
 pub(super) fn check_part(metadata: &Metadata, index: usize, n_parts: usize) -> Result<(), WeightsError> {
     if n_parts == 1 {
         return Ok(());
@@ -60,7 +60,7 @@ pub(super) fn check_part(metadata: &Metadata, index: usize, n_parts: usize) -> R
     Ok(())
 }
 
-/// Checks that the parts hold as many tensors as the first says.
+/// Checks that the number of tensors in all files is that in the metadata.
 pub(super) fn check_tensors(metadata: &Metadata, n_tensors: usize) -> Result<(), WeightsError> {
     match metadata.size(TENSORS)? {
         Some(expected) if expected != n_tensors => {
@@ -71,7 +71,7 @@ pub(super) fn check_tensors(metadata: &Metadata, n_tensors: usize) -> Result<(),
     }
 }
 
-/// An error about a tensor that two parts hold.
+/// The error for a tensor in two files.
 pub(super) fn twice(path: &Path, name: &str, other: &Path) -> WeightsError {
     let problem = format!("also in {}", other.display());
     WeightsError::Tensor { path: path.to_owned(), name: name.to_owned(), problem }

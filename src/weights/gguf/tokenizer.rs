@@ -19,14 +19,14 @@ const UNKNOWN: i128 = 2;
 const CONTROL: i128 = 3;
 const USER_DEFINED: i128 = 4;
 
-/// A rule that cuts text before merging, by its name under `tokenizer.ggml.pre`.
+/// A pre-tokenizer, by its name under `tokenizer.ggml.pre`.
 struct PreTokenizer {
     names: &'static [&'static str],
     /// Regular expressions that split one after the other, as `llm_tokenizer_bpe` of llama.cpp has them.
     splits: &'static [&'static str],
-    /// A word that is a token stays whole, whatever the merges say.
+    /// Whether a word that is a token is not split, whatever the merges.
     ignore_merges: bool,
-    /// A text begins with the first token even where the file does not ask for it.
+    /// Whether a text begins with the BOS token by default.
     add_bos: bool,
 }
 
@@ -51,7 +51,7 @@ const PRE_TOKENIZERS: &[PreTokenizer] = &[
     },
 ];
 
-/// What tokenizer.json would say.
+/// The equivalent of tokenizer.json.
 pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<Value, WeightsError> {
     let pre = pre_tokenizer(metadata)?;
     let tokens = metadata.required(TOKENS, metadata.texts(TOKENS)?)?;
@@ -89,7 +89,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<Value, WeightsError>
     }))
 }
 
-/// What tokenizer_config.json would say.
+/// The equivalent of tokenizer_config.json.
 pub(super) fn tokenizer_config(metadata: &Metadata) -> Result<Value, WeightsError> {
     let tokens = metadata.texts(TOKENS)?.unwrap_or_default();
     let mut config = Map::new();

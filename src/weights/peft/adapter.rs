@@ -22,7 +22,30 @@ const A: &str = Factor::A.tensor_suffix();
 const B: &str = Factor::B.tensor_suffix();
 pub(super) const PREFIX: &str = "base_model.model.";
 
-/// A low-rank adapter under PEFT's names, all of it in float32.
+/// A LoRA adapter with PEFT's tensor names, in float32.
+///
+/// # Examples
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use hloom::{
+///     base::Literal,
+///     weights::{Adapter, AdapterConfig, Targets, read_adapter, write_adapter},
+/// };
+///
+/// let module = "base_model.model.model.layers.0.self_attn.q_proj";
+/// let adapter = Adapter {
+///     config: AdapterConfig::new(1, 2.0, Targets::Names(vec!["q_proj".into()])),
+///     tensors: BTreeMap::from([
+///         (format!("{module}.lora_A.weight"), Literal::f32s([1, 2], &[0.5, -0.5])),
+///         (format!("{module}.lora_B.weight"), Literal::f32s([2, 1], &[0.0, 0.0])),
+///     ]),
+/// };
+/// let folder = tempfile::tempdir()?;
+/// write_adapter(folder.path(), &adapter)?;
+/// assert_eq!(read_adapter(folder.path())?, adapter);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapter {
     /// Ranks, scales and targets.
@@ -31,11 +54,11 @@ pub struct Adapter {
     pub tensors: BTreeMap<String, Literal>,
 }
 
-/// Reads the adapter in a folder; its tensors are widened to float32.
+/// Reads the adapter in a folder; its tensors are converted to float32.
 ///
 /// # Errors
-/// If a file is missing or malformed, or the config asks for what is not supported. Whether the tensors are those of the
-/// config, see [`Adapter::fit_names`] and [`Adapter::check_pairs`].
+/// If a file is missing or malformed, or the config is not supported. The tensors are not checked against the config, see
+/// [`Adapter::fit_names`] and [`Adapter::check_pairs`].
 pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
     files::refuse_dangling(folder)?;
     let Some(config_path) = files::find(folder, CONFIG)? else { return Err(layout::not_an_adapter(folder)) };
@@ -58,8 +81,8 @@ pub fn read_adapter(folder: &Path) -> Result<Adapter, WeightsError> {
     Ok(Adapter { config, tensors })
 }
 
-/// Writes an adapter that PEFT loads into `folder`, which is made if it is not there. Neither file is replaced before
-/// both are safe on disk.
+/// Writes an adapter for PEFT into `folder`, which is created if missing. Neither file is replaced before both are synced
+/// to disk.
 ///
 /// # Errors
 /// If a file cannot be written, or the tensors are not pairs, see [`Adapter::check_pairs`].
@@ -76,7 +99,7 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
     let in_config = |source| WeightsError::write(&config_path, source);
     let tensors = safetensors::pending(&tensors_path, &adapter.tensors, &metadata).map_err(in_tensors)?;
     let mut config = json!(adapter.config);
-    // What loads the adapter only to use it must not find it trainable.
+    // So that PEFT loads the adapter for inference.
     config["inference_mode"] = json!(true);
     let config = Pending::write(&config_path, |out| writeln!(out, "{config:#}")).map_err(in_config)?;
     tensors.commit().map_err(in_tensors)?;
@@ -84,11 +107,11 @@ pub fn write_adapter(folder: &Path, adapter: &Adapter) -> Result<(), WeightsErro
 }
 
 impl Adapter {
-    /// Checks that the tensors, those of `file`, are pairs of float32 matrices that agree on their rank, which is the
-    /// config's unless that has a rank pattern.
+    /// Checks that the tensors are pairs of float32 matrices of the same rank, which is the config's `r` unless it has a
+    /// rank pattern. Diagnostics are located in `file`.
     ///
     /// # Errors
-    /// Every tensor that is not half of such a pair.
+    /// One diagnostic for every tensor that is not in such a pair.
     pub fn check_pairs(&self, file: &str) -> Result<(), Diagnostics> {
         let Self { config, tensors } = self;
         let mut diagnostics = Diagnostics::default();
@@ -127,7 +150,7 @@ impl Adapter {
     }
 }
 
-/// The name of the other half; `None` if `name` is not half of an adapter.
+/// Name of the other factor; `None` if `name` is not a factor of an adapter.
 fn partner(name: &str) -> Option<String> {
     name.strip_prefix(PREFIX)?;
     let to_b = name.strip_suffix(A).map(|module| format!("{module}{B}"));

@@ -6,59 +6,59 @@ use serde_json::{Value, json};
 use super::patterns::Patterns;
 use crate::weights::WeightsError;
 
-/// The settings of a LoRA adapter, as adapter_config.json has them. Source: `LoraConfig` of PEFT.
+/// Content of adapter_config.json. Source: `LoraConfig` of PEFT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdapterConfig {
     /// Always `LORA`.
     pub peft_type: String,
-    /// What the adapted model is for, `CAUSAL_LM`.
+    /// Task of the adapted model, `CAUSAL_LM`.
     #[serde(default)]
     pub task_type: Option<String>,
-    /// The model that was adapted, a path or a hub name; only a note.
+    /// Path or hub name of the base model; informative.
     #[serde(default)]
     pub base_model_name_or_path: Option<String>,
-    /// The rank of every adapter that no pattern names.
+    /// Rank of modules that match no rank pattern.
     pub r: usize,
-    /// The numerator of the scale of every adapter that no pattern names: `lora_alpha / r`.
+    /// Numerator of the scale `lora_alpha / r` of modules that match no alpha pattern.
     #[serde(serialize_with = "short")]
     pub lora_alpha: f64,
-    /// Scale by `lora_alpha / sqrt(r)` instead.
+    /// Whether the scale is `lora_alpha / sqrt(r)`.
     #[serde(default)]
     pub use_rslora: bool,
-    /// The probability that training drops an input of an adapter.
+    /// Dropout probability of an adapter's input in training.
     #[serde(default)]
     pub lora_dropout: f64,
-    /// Which modules have an adapter.
+    /// Modules with an adapter.
     #[serde(default)]
     pub target_modules: Option<Targets>,
-    /// Which of them have none after all.
+    /// Exceptions from the target modules.
     #[serde(default)]
     pub exclude_modules: Option<Targets>,
-    /// The only layers that have adapters; all of them if absent.
+    /// Layers with adapters; all of them if absent.
     #[serde(default, deserialize_with = "one_or_many")]
     pub layers_to_transform: Option<Vec<usize>>,
-    /// Names of the lists that those layers are in, as regular expressions; any list if absent.
+    /// Names of the module lists of those layers, as regular expressions; any list if absent.
     #[serde(default, deserialize_with = "one_name_or_many", skip_serializing_if = "Option::is_none")]
     pub layers_pattern: Option<Vec<String>>,
-    /// Ranks of single modules.
+    /// Ranks by module pattern.
     #[serde(default)]
     pub rank_pattern: Patterns<usize>,
-    /// Alphas of single modules.
+    /// Alphas by module pattern.
     #[serde(default, serialize_with = "short_patterns")]
     pub alpha_pattern: Patterns<f64>,
 }
 
-/// A choice of modules.
+/// Selection of modules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Targets {
-    /// Names: a module is meant if its path is the name or ends in a dot and the name.
+    /// Names: a module matches if its path is a name, or ends in a dot and a name.
     Names(Vec<String>),
-    /// A regular expression that the whole path must match, or `all-linear`.
+    /// A regular expression for the complete path, or `all-linear`.
     Pattern(String),
 }
 
-/// Fields that do not change what a saved adapter computes. Source: how PEFT 0.21 reads it onto linear layers.
+/// Fields that do not affect the result of a saved adapter on linear layers, in PEFT 0.21.
 const NOTES: &[&str] = &[
     "auto_mapping",
     "corda_config",
@@ -78,13 +78,13 @@ const NOTES: &[&str] = &[
     "velora_config",
 ];
 
-/// Values of `init_lora_weights` with which the base weights are not changed when PEFT reads a saved adapter.
+/// Values of `init_lora_weights` with which PEFT does not change the base weights on loading a saved adapter.
 const PLAIN_STARTS: &[&str] = &["gaussian", "eva", "orthogonal", "mica", "lora_ga"];
 
-/// Values, or what they begin with, with which PEFT changes the base weights too.
+/// Prefixes of values with which PEFT changes the base weights too.
 const CHANGED_BASES: &[&str] = &["pissa", "olora", "corda", "loftq"];
 
-/// What Python's PEFT does for such an adapter.
+/// Hint for such an adapter.
 const CONVERT: &str = "convert it to a plain LoRA with PEFT: `save_pretrained` with \
                        `path_initial_model_for_weight_conversion`";
 
@@ -108,11 +108,11 @@ impl AdapterConfig {
         }
     }
 
-    /// The settings in `json`, the content of the file at `path`.
+    /// Parses `json`, the content of the file at `path`.
     ///
     /// # Errors
-    /// If a field is missing or of the wrong kind, or switches on what is not supported: DoRA, trained biases, modules
-    /// saved whole, and whatever later versions of PEFT add. Unknown fields that are off are fine.
+    /// If a field is missing, has the wrong type, or enables an unsupported feature: DoRA, trained biases, fully saved
+    /// modules, and features of later versions of PEFT. Unknown fields with an empty or false value are accepted.
     pub fn from_json(path: &Path, json: Value) -> Result<Self, WeightsError> {
         let wrong = |key: &str, problem| WeightsError::Setting {
             path: path.to_owned(),
@@ -122,8 +122,12 @@ impl AdapterConfig {
         };
         let broken = |source| WeightsError::Json { path: path.to_owned(), source };
         let fields: BTreeMap<String, Value> = serde_json::from_value(json.clone()).map_err(broken)?;
-        check_layers_pattern(fields.get("layers_pattern"))
-            .map_err(|problem| wrong("layers_pattern", problem))?;
+        if let Some(found) = fields.get("layers_pattern").filter(|value| !is_layers_pattern(value)) {
+            return Err(wrong(
+                "layers_pattern",
+                format!("expected a name or a list of names, found {found}"),
+            ));
+        }
         let config: Self = serde_json::from_value(json).map_err(broken)?;
         let known = config.to_json();
         if config.layers_pattern.is_some() && config.layers_to_transform.is_none() {
@@ -161,12 +165,12 @@ impl AdapterConfig {
     }
 }
 
-/// What is wrong with the kind of `layers_pattern`.
-fn check_layers_pattern(value: Option<&Value>) -> Result<(), String> {
+/// Whether the type of `layers_pattern` is valid.
+fn is_layers_pattern(value: &Value) -> bool {
     match value {
-        None | Some(Value::Null | Value::String(_)) => Ok(()),
-        Some(Value::Array(patterns)) if patterns.iter().all(Value::is_string) => Ok(()),
-        Some(other) => Err(format!("expected a name or a list of names, found {other}")),
+        Value::Null | Value::String(_) => true,
+        Value::Array(patterns) => patterns.iter().all(Value::is_string),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
     }
 }
 
@@ -187,7 +191,7 @@ fn is_off(key: &str, value: &Value) -> bool {
     }
 }
 
-/// A whole number without a fraction, as PEFT types these fields.
+/// An integral value as an integer, the type of these fields in PEFT.
 fn shorten(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
 }
@@ -215,7 +219,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<
     })
 }
 
-/// A list; an empty one, like an empty name, is none.
+/// A list; `None` for an empty list or an empty name.
 fn one_name_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

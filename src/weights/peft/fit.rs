@@ -1,4 +1,4 @@
-//! The tensors of an adapter's file held against those that a model needs.
+//! Check of an adapter's tensors against those of a model.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ const OWN_WEIGHTS: &str =
     "if they were not trained, save the adapter again with `save_embedding_layers=False`";
 
 impl Adapter {
-    /// Keeps the `expected` tensors, which are named as PEFT names them, and drops the others, as PEFT does. Where all that
-    /// differs is what stands before the names, they are renamed. `file` is where the tensors come from, and `is_base` says
-    /// which names are those of the model's own weights. Returns what was ignored or renamed.
+    /// Keeps the tensors with `expected` names, which are PEFT's, and drops the others, as PEFT does. Names that differ by a
+    /// prefix only are renamed. `is_base` selects names of base weights; diagnostics are located in `file`. Returns
+    /// warnings about ignored and renamed tensors.
     ///
     /// # Errors
-    /// One diagnostic, if no tensor is expected, or some are missing behind another prefix, or there are weights of the model
-    /// itself, which PEFT would put in the place of the model's.
+    /// One diagnostic, if no tensor has an expected name, if names are missing without another prefix, or if there are base
+    /// weights, with which PEFT would replace the model's.
     pub fn fit_names(
         &mut self,
         expected: &BTreeSet<&str>,
@@ -68,7 +68,7 @@ impl Adapter {
         Ok(warnings)
     }
 
-    /// How the names become the expected ones without [`PREFIX`].
+    /// The prefix by which names differ from the expected ones, apart from [`PREFIX`].
     fn find_prefix(&self, expected: &BTreeSet<&str>) -> Option<Prefix> {
         let names = self.tensors.keys().map(String::as_str);
         if names.clone().any(|name| expected.contains(name)) {

@@ -1,4 +1,4 @@
-//! Low-rank adapters as Python's PEFT writes and reads them: adapter_config.json beside adapter_model.safetensors.
+//! LoRA adapters in PEFT's format: adapter_config.json and adapter_model.safetensors.
 
 mod adapter;
 

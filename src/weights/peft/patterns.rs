@@ -5,7 +5,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 
-/// Values for the modules that a pattern names, in the order of the file: the first that matches counts.
+/// Values by module pattern, in file order; the first matching pattern applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patterns<T>(pub Vec<(String, T)>);
 

@@ -9,20 +9,20 @@ use serde::{
 use super::super::WeightsError;
 use crate::base::MAX_SAFETENSORS_HEADER;
 
-/// The header key that names no tensor.
+/// The header key of the metadata.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// A tensor whose bytes are known to lie in the file and to be as many as its shape takes.
+/// A tensor whose byte range has been checked against the file and its shape.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub dtype: String,
     pub dims: Vec<usize>,
-    /// From the start of the file.
+    /// Range from the start of the file.
     pub bytes: Range<usize>,
 }
 
-/// Reads the header of `file` and checks everything it claims: that names are unique and the tensors tile the rest of
-/// the file, with neither overlap nor hole. A type that no tensor library knows is left for the reader to refuse.
+/// Reads and checks the header of `file`: names are unique, and the tensors cover the rest of the file without overlap or
+/// gap. An unknown element type is an error only when the tensor is read.
 pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked>, WeightsError> {
     let bad = |problem| WeightsError::Header { path: path.to_owned(), problem };
     let cut =
@@ -69,7 +69,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// The entry with offsets from the start of the file, where tensors begin at `start` and this one at `position`.
+    /// Checks an entry whose data is expected at `position`; the data of all tensors begins at `start`.
     fn check(self, start: usize, position: usize) -> Result<Checked, String> {
         let Self { dtype, shape, data_offsets: (first, end) } = self;
         if first != position - start || end < first {
@@ -85,7 +85,7 @@ impl Raw {
     }
 }
 
-/// Bytes that the shape takes, by the reference implementation's table of types; `None` for a type not in it.
+/// Size of a tensor in bytes, by the element types of the reference implementation; `None` for an unknown type.
 fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> {
     let name: value::StrDeserializer<'_, value::Error> = dtype.into_deserializer();
     let Ok(known) = Dtype::deserialize(name) else { return Ok(None) };
@@ -96,7 +96,7 @@ fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> 
     }
 }
 
-/// The entries in file order, twice-named ones included.
+/// The entries in file order, including duplicates.
 struct RawHeader(Vec<(String, Raw)>);
 
 impl<'de> Deserialize<'de> for RawHeader {
