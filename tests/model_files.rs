@@ -377,7 +377,7 @@ fn adapters_that_are_damaged_are_refused() {
     check(
         |tensors| tensors.retain(|name, _| name.contains("lora_A")),
         "error: adapter/adapter_model.safetensors: \
-         `base_model.model.model.layers.{0,1}.self_attn.q_proj.lora_A.weight`: its other half, .lora_B.weight, is missing\n",
+         `base_model.model.model.layers.{0,1}.self_attn.q_proj.lora_A.weight`: missing .lora_B.weight of the pair\n",
     );
     check(
         |tensors| {

@@ -280,7 +280,7 @@ macro_rules! codes {
 
         impl ErrorCode {
             /// Converts a number of the C API.
-            pub fn from_number(number: i32) -> Self {
+            pub(crate) fn from_number(number: i32) -> Self {
                 match number { $( $number => Self::$variant, )* other => Self::Other(other) }
             }
         }

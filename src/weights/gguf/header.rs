@@ -84,7 +84,7 @@ impl GgufHeader {
                 return Err(located(Fault::Ends(end as u64), path, file_len));
             }
             if tensors.insert(name.clone(), (info, position..end)).is_some() {
-                return Err(wrong("named twice".to_owned()));
+                return Err(wrong("duplicate name".to_owned()));
             }
             position = next;
         }
@@ -158,7 +158,7 @@ fn read_metadata(path: &Path, cursor: &mut GgufCursor) -> Result<(usize, Metadat
         let key = cursor.string()?;
         let value = cursor.value()?;
         if values.insert(key.clone(), value).is_some() {
-            return Err(Fault::Bad(format!("metadata key given twice: {key}")));
+            return Err(Fault::Bad(format!("duplicate metadata key: {key}")));
         }
     }
     Ok((n_tensors, Metadata::new(path, values)))
@@ -256,11 +256,11 @@ mod tests {
         );
         check(
             &Fixture::new().f32s("w", &[1], &[1.0]).f32s("w", &[1], &[1.0]).bytes(),
-            "m.gguf: tensor `w`: named twice",
+            "m.gguf: tensor `w`: duplicate name",
         );
         check(
             &Fixture::new().text("k", "a").text("k", "b").bytes(),
-            "malformed header in m.gguf: metadata key given twice: k",
+            "malformed header in m.gguf: duplicate metadata key: k",
         );
         check(
             &Fixture::new().f32s("v", &[1], &[1.0]).at_offset(64).f32s("w", &[1], &[1.0]).bytes(),

@@ -130,7 +130,7 @@ impl Adapter {
             }
             let Some(other) = tensors.get(&partner) else {
                 let half = if partner.ends_with(A) { A } else { B };
-                find(name, format!("its other half, {half}, is missing"));
+                find(name, format!("missing {half} of the pair"));
                 continue;
             };
             if name.ends_with(B) {
@@ -205,7 +205,7 @@ mod tests {
         };
         check(
             |tensors| drop(tensors.pop_last()),
-            "model.layers.0.self_attn.q_proj.lora_A.weight`: its other half, .lora_B.weight, is missing",
+            "model.layers.0.self_attn.q_proj.lora_A.weight`: missing .lora_B.weight of the pair",
         );
         check(
             |tensors| *tensors.values_mut().next().unwrap() = Literal::f32s([1, 3], &[0.0; 3]),

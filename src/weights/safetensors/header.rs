@@ -45,7 +45,7 @@ pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked
     for (name, entry) in entries {
         let wrong = |problem| WeightsError::Tensor { path: path.to_owned(), name: name.clone(), problem };
         if checked.contains_key(&name) {
-            return Err(wrong("named twice".to_owned()));
+            return Err(wrong("duplicate name".to_owned()));
         }
         let tensor = entry.check(start, position).map_err(wrong)?;
         position = tensor.bytes.end;
@@ -92,7 +92,7 @@ fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> 
     let elements = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
     match elements.and_then(|n| n.checked_mul(known.bitsize())) {
         Some(bits) if bits.is_multiple_of(8) => Ok(Some(bits / 8)),
-        _ => Err(format!("expected a size in whole bytes, found {dtype} {shape:?}")),
+        _ => Err(format!("expected a whole number of bytes, found {dtype} {shape:?}")),
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
         );
         check(
             &two(&f32s("a", "[2]", 0, 8), &f32s("a", "[2]", 8, 16), 16),
-            "m.safetensors: tensor `a`: named twice",
+            "m.safetensors: tensor `a`: duplicate name",
         );
         check(
             &file(&format!("{{{}}}", f32s("a", "[3]", 0, 8)), 8),
@@ -194,7 +194,7 @@ mod tests {
         );
         check(
             &file(&format!("{{{}}}", f32s("a", "[4294967296,4294967296]", 0, 8)), 8),
-            "m.safetensors: tensor `a`: expected a size in whole bytes, found F32 [4294967296, 4294967296]",
+            "m.safetensors: tensor `a`: expected a whole number of bytes, found F32 [4294967296, 4294967296]",
         );
         check(
             &file(&format!("{{{}}}", f32s("a", "[2]", 0, 8)), 9),
