@@ -24,5 +24,5 @@ pub use error::{AppError, ErrorClass};
 pub use fit_report::{FitAdvice, TargetReport, fit_advice};
 pub use parsed::{AttentionKind, Parsed};
 pub use starter::{Starter, timeout};
-pub use status::{Quiet, Status};
+pub use status::Status;
 pub use workload::OwnedWorkload;

@@ -27,7 +27,7 @@ pub trait ParseValue: Sized {
     /// Parses `text`.
     ///
     /// # Errors
-    /// What was found and what was expected.
+    /// A message with the value found and the values expected.
     fn parse_value(text: &str) -> Result<Self, String>;
 }
 
@@ -49,10 +49,7 @@ impl ParseValue for DType {
         match text {
             "float32" | "f32" => Ok(Self::F32),
             "bfloat16" | "bf16" => Ok(Self::BF16),
-            _ => Err(format!(
-                "expected `float32` or `bfloat16`, found: {text}{}",
-                nearest(text, NAMES).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
-            )),
+            _ => Err(format!("expected `float32` or `bfloat16`, found: {text}{}", near_hint(text, NAMES))),
         }
     }
 }
@@ -96,14 +93,18 @@ impl ParseValue for Remat {
     }
 }
 
-/// The meaning of one of a few words.
+/// The value of one of several names.
 fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
     let names = words.each_ref().map(|(name, _)| *name);
     let found = words.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, meaning)| meaning).ok_or_else(|| {
-        let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
-        format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
+        format!("expected one of {}, found: {text}{}", names.join(", "), near_hint(text, names))
     })
+}
+
+/// A hint at the name that `text` resembles, in parentheses.
+fn near_hint<const N: usize>(text: &str, names: [&str; N]) -> String {
+    nearest(text, names).map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }
 
 impl ParseValue for Targets {
@@ -142,7 +143,7 @@ impl<'de, T: ParseValue> de::Visitor<'de> for ParsedVisitor<T> {
     type Value = Parsed<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("a string")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn words_mean_what_they_say() {
+    fn names_are_parsed() {
         check("linear", Ok(ScheduleKind::Linear));
         check("bfloat16", Ok(DType::BF16));
         check("cpu", Ok(Target::default()));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_met_with_what_would_be_right() {
+    fn an_unknown_name_is_an_error_with_the_known_ones() {
         check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
         check::<Target>(
             "cpu:4x",

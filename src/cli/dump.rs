@@ -11,7 +11,7 @@ use super::{
 use crate::{
     app::{
         AppError, ComputeType,
-        resolve::{self, load_mesh},
+        resolve::{self, BatchShards, load_mesh},
         resources::templates,
         settings::StepOptionArgs,
     },
@@ -143,11 +143,11 @@ impl Dump {
     fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
         let Self { model, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let batch_shards = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
-        let workload = model.resolve(batch_shards, &target.platforms())?;
+        let shards = loaded.as_ref().map_or(BatchShards::ONE, |loaded| target.batch_shards(loaded));
+        let workload = model.resolve(shards, &target.platforms())?;
         render::write_warnings(err, &workload.warnings)?;
         let compute_type = workload.compute_type;
-        let options = resolve::options(&options.into(), workload.shape, batch_shards)?;
+        let options = resolve::options(&options.into(), workload.shape, shards)?;
         let workload = workload.as_workload();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());

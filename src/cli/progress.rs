@@ -276,7 +276,10 @@ fn held(device_bytes: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{resolve, settings::Settings};
+    use crate::app::{
+        resolve::{self, BatchShards},
+        settings::Settings,
+    };
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
         check_with(Settings::default(), output, events, expect)
@@ -290,7 +293,7 @@ mod tests {
     ) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..settings };
         let folder = tempfile::tempdir().unwrap();
-        let requested = resolve::run_settings(&settings, 1, folder.path()).unwrap();
+        let requested = resolve::run_settings(&settings, BatchShards::ONE, folder.path()).unwrap();
         let config = RunConfig {
             schedule: resolve::schedule(&settings, 100).unwrap(),
             settings: requested,
