@@ -22,7 +22,7 @@ pub use compute_type::ComputeType;
 pub use defaults::{START_SECONDS, describe as describe_default};
 pub use error::{AppError, ErrorClass};
 pub use fit_report::{FitAdvice, TargetReport, fit_advice};
-pub use parsed::{AttentionKind, Parsed};
+pub use parsed::{AttentionKind, ParseValueError, Parsed};
 pub use starter::{Starter, timeout};
 pub use status::Status;
 pub use workload::OwnedWorkload;

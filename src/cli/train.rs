@@ -111,7 +111,7 @@ impl Train {
         let summary = ran?;
         if summary.steps < config.steps() {
             reporter.line(&format!(
-                "stopped after step {} of {}\nto go on, run the same command with --resume --out {}",
+                "stopped after step {} of {}\nto resume, run the same command with --resume --out {}",
                 summary.steps,
                 config.steps(),
                 config.settings.out.display()

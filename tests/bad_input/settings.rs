@@ -119,7 +119,7 @@ fn models_that_cannot_be_dumped() {
     );
     world.refuses(
         "dump --model tiny --format proto --json",
-        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: write to a file with --out\n",
+        "error: --format: cannot write a binary proto to a JSON object\n\nhint: write it to a file with --out\n",
     );
 }
 
