@@ -61,7 +61,7 @@ fn targets_that_match_nothing() {
     );
     check_usage(
         "--targets q_proj,,",
-        "invalid value 'q_proj,,' for '--targets <NAMES>': expected names with commas between them, found: \"q_proj,,\"",
+        "invalid value 'q_proj,,' for '--targets <NAMES>': expected comma-separated names, found: \"q_proj,,\"",
     );
 }
 
