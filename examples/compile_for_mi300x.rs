@@ -11,14 +11,14 @@ use std::{env, error::Error, ffi::OsString, path::Path};
 
 use hloom::{
     app::{
-        CompileRequest, CompileTools, OwnedWorkload, Quiet, Starter, compile,
-        resolve::{self, load_mesh},
+        CompileRequest, CompileTools, OwnedWorkload, Starter, compile,
+        resolve::{self, BatchShards, load_mesh},
         resources::Resources,
         settings::Settings,
         target_devices,
     },
     runtime::compile_worker::{self, WorkerProgram},
-    store::Network,
+    store::{Network, Silent},
     targets::Platform,
     templates::TemplateLibrary,
 };
@@ -37,9 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mesh = load_mesh(&Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs/mi300x-8-fsdp.toml"))?;
     let mesh_text = mesh.config.to_string();
     let devices = target_devices(&["mi300x:8".parse()?], Some(&mesh))?;
-    let batch_shards = devices[0].batch_shards();
+    let shards = BatchShards::from(&devices[0]);
     let settings = Settings { batch: Some(8), seq: Some(512), ..Settings::default() };
-    let workload = OwnedWorkload::new(model, &settings, batch_shards, &[Platform::Rocm])?;
+    let workload = OwnedWorkload::new(model, &settings, shards, &[Platform::Rocm])?;
 
     let worker = WorkerProgram {
         program: env::current_exe()?,
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let request = CompileRequest {
         model,
         workload: &workload,
-        options: resolve::options(&settings, workload.shape, batch_shards)?,
+        options: resolve::options(&settings, workload.shape, shards)?,
         optimizer: resolve::optimizer(&settings)?,
         max_grad_norm: resolve::max_grad_norm(&settings)?,
         templates: &TemplateLibrary::embedded(),
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         mesh_text: Some(&mesh_text),
         out: &folder.join("bundle"),
     };
-    let report = compile(&request, &tools, &mut Quiet)?;
+    let report = compile(&request, &tools, &mut Silent)?;
     for target in &report.targets {
         let (needed, limit) = (target.report.device_bytes, target.report.limit_bytes);
         println!(

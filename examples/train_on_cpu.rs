@@ -9,11 +9,16 @@
 use std::{env, error::Error, sync::Arc};
 
 use hloom::{
-    app::{AppError, Quiet, resolve, resources::Resources, settings::Settings},
+    app::{
+        AppError,
+        resolve::{self, BatchShards},
+        resources::Resources,
+        settings::Settings,
+    },
     pjrt::Plugin,
     runtime::{DeviceMesh, Engine},
     step::StepSpec,
-    store::Network,
+    store::{Network, Silent},
     templates::TemplateLibrary,
     train::{
         Encoded, Event, Observer, RunConfig,
@@ -41,8 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = env::var_os("HLOOM_STORE").map_or_else(|| folder.join("store"), Into::into);
     let resources = Resources::new(&store, Network::Allowed);
     let devices = DeviceMesh::new(None, None)?;
-    let plugin = resources.plugin_file(devices.target(), None, &mut Quiet)?;
-    let model = resources.model(None, &mut Quiet)?;
+    let plugin = resources.plugin_file(devices.target(), None, &mut Silent)?;
+    let model = resources.model(None, &mut Silent)?;
 
     let settings = Settings {
         steps: Some(5),
@@ -53,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Settings::default()
     };
     let data = resolve::data(&settings)?;
-    let requested = resolve::run_settings(&settings, devices.batch_shards(), &folder)?;
+    let requested = resolve::run_settings(&settings, BatchShards::from(&devices), &folder)?;
     let data = Encoded::new(&requested, &model.model, &data)?;
     let config = RunConfig {
         schedule: resolve::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,

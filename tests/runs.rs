@@ -74,7 +74,7 @@ fn ctrl_c_ends_a_run_after_its_step_with_the_adapter_saved_and_resumption_goes_o
     let made = updates(&world, "out").len();
     assert!((1..STEPS).contains(&made), "{made}");
     let told = format!(
-        "stopped after step {made} of {STEPS}\nto go on, run the same command with --resume --out out\n"
+        "stopped after step {made} of {STEPS}\nto resume, run the same command with --resume --out out\n"
     );
     assert!(ended.err.ends_with(&told), "{}", ended.err);
     assert!(ended.out.starts_with(&format!("steps          {made} of {STEPS}\n")), "{}", ended.out);
@@ -113,7 +113,7 @@ fn a_run_goes_on_on_other_devices() {
     let world = World::new();
     world.write("m.toml", "[mesh]\nfsdp = 2\n[store]\nembed = \"fsdp\"\n[compute]\nbatch = \"fsdp\"\n");
     let log = world.hloom(&train("out", "--steps 10 --schedule constant --warmup 5 --mesh m.toml")).err;
-    assert!(log.contains("\neach of 2 devices holds "), "{log}");
+    assert!(log.contains("\neach of 2 devices stores "), "{log}");
     world.succeeds(&train("out", "--steps 20 --schedule constant --warmup 5 --resume --quiet"));
     world.succeeds(&train("whole", "--steps 20 --schedule constant --warmup 5 --quiet"));
     let losses = |out| -> Vec<f64> {
@@ -133,8 +133,8 @@ fn a_packed_run_passes_over_its_rows_in_fewer_steps_and_is_resumed() {
     world.succeeds(&train("alone", "--quiet"));
     let log = world.hloom(&train("whole", "--pack")).err;
     assert_eq!((updates(&world, "alone").len(), updates(&world, "whole").len()), (6, 2));
-    assert!(log.contains("\n6 rows, packed into 2 sequences: "), "{log}");
-    assert!(log.contains("\n2 rows held out, packed into 1 sequence: "), "{log}");
+    assert!(log.contains("\n6 samples packed into 2 rows: "), "{log}");
+    assert!(log.contains("\n2 held-out samples packed into 1 row: "), "{log}");
 
     world.succeeds(&train("out", "--pack --steps 1 --schedule constant --warmup 0 --quiet"));
     let refused = "--resume: out/checkpoint.safetensors: pack: expected true, found: false";

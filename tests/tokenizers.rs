@@ -95,7 +95,7 @@ fn added_tokens_of_the_config_are_trained_as_one_token() {
     let run = world.hloom("train --model model --data rows.jsonl --out out --steps 1 --seq 32");
     assert_eq!(run.code, Some(0), "{}", run.err);
     // Three tokens, the first of which is no label.
-    assert!(run.err.contains("1 row, 2 tokens that count"), "{}", run.err);
+    assert!(run.err.contains("1 sample, 2 labelled tokens"), "{}", run.err);
 }
 
 #[test]

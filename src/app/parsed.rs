@@ -22,37 +22,54 @@ impl<T: fmt::Display> fmt::Display for Parsed<T> {
     }
 }
 
+/// Text that is not a value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+pub struct ParseValueError {
+    /// The value found and the values expected.
+    pub message: String,
+    /// A thing to do about it.
+    pub hint: Option<String>,
+}
+
+impl ParseValueError {
+    fn new(message: impl fmt::Display, hint: Option<String>) -> Self {
+        Self { message: message.to_string(), hint }
+    }
+}
+
 /// A type with a textual form; a list of words in a run file is joined with commas.
 pub trait ParseValue: Sized {
     /// Parses `text`.
     ///
     /// # Errors
-    /// What was found and what was expected.
-    fn parse_value(text: &str) -> Result<Self, String>;
+    /// If `text` is not one of the values.
+    fn parse_value(text: &str) -> Result<Self, ParseValueError>;
 }
 
 impl ParseValue for ScheduleKind {
-    fn parse_value(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: crate::optim::UnknownSchedule| with_hint(&error, error.hint()))
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
+        text.parse()
+            .map_err(|error: crate::optim::UnknownSchedule| ParseValueError::new(&error, error.hint()))
     }
 }
 
 impl ParseValue for Target {
-    fn parse_value(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: TargetError| with_hint(&error, error.hint()))
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
+        text.parse().map_err(|error: TargetError| ParseValueError::new(&error, error.hint()))
     }
 }
 
 impl ParseValue for DType {
-    fn parse_value(text: &str) -> Result<Self, String> {
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
         const NAMES: [&str; 2] = ["float32", "bfloat16"];
         match text {
             "float32" | "f32" => Ok(Self::F32),
             "bfloat16" | "bf16" => Ok(Self::BF16),
-            _ => Err(format!(
-                "expected `float32` or `bfloat16`, found: {text}{}",
-                nearest(text, NAMES).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
-            )),
+            _ => {
+                let message = format!("expected `float32` or `bfloat16`, found: {text}");
+                Err(ParseValueError::new(message, near_hint(text, NAMES)))
+            }
         }
     }
 }
@@ -85,29 +102,34 @@ impl fmt::Display for AttentionKind {
 }
 
 impl ParseValue for AttentionKind {
-    fn parse_value(text: &str) -> Result<Self, String> {
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
         one_of(text, Self::ALL.map(|kind| (kind.name(), kind)))
     }
 }
 
 impl ParseValue for Remat {
-    fn parse_value(text: &str) -> Result<Self, String> {
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
         one_of(text, Self::ALL.map(|remat| (remat.name(), remat)))
     }
 }
 
-/// The meaning of one of a few words.
-fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, String> {
+/// The value of one of several names.
+fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Result<T, ParseValueError> {
     let names = words.each_ref().map(|(name, _)| *name);
     let found = words.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, meaning)| meaning).ok_or_else(|| {
-        let near = nearest(text, names).map(|near| format!(" (did you mean `{near}`?)"));
-        format!("expected one of {}, found: {text}{}", names.join(", "), near.unwrap_or_default())
+        let message = format!("expected one of {}, found: {text}", names.join(", "));
+        ParseValueError::new(message, near_hint(text, names))
     })
 }
 
+/// A hint at the name that `text` resembles.
+fn near_hint<const N: usize>(text: &str, names: [&str; N]) -> Option<String> {
+    nearest(text, names).map(|name| format!("did you mean `{name}`?"))
+}
+
 impl ParseValue for Targets {
-    fn parse_value(text: &str) -> Result<Self, String> {
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
         if text.eq_ignore_ascii_case("all-linear") {
             return Ok(Self::AllLinear);
         }
@@ -116,16 +138,17 @@ impl ParseValue for Targets {
         }
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         if names.iter().any(String::is_empty) {
-            return Err(format!("expected names with commas between them, found: {text:?}"));
+            let message = format!("expected comma-separated names, found: {text:?}");
+            return Err(ParseValueError::new(message, None));
         }
         Ok(Self::Names(names))
     }
 }
 
 impl<T: ParseValue> FromStr for Parsed<T> {
-    type Err = String;
+    type Err = ParseValueError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ParseValueError> {
         T::parse_value(text).map(Self)
     }
 }
@@ -142,7 +165,7 @@ impl<'de, T: ParseValue> de::Visitor<'de> for ParsedVisitor<T> {
     type Value = Parsed<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
+        f.write_str("a string")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
@@ -158,23 +181,16 @@ impl<'de, T: ParseValue> de::Visitor<'de> for ParsedVisitor<T> {
     }
 }
 
-fn with_hint(error: &dyn fmt::Display, hint: Option<String>) -> String {
-    match hint {
-        Some(hint) => format!("{error} ({hint})"),
-        None => error.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check<T: ParseValue + PartialEq + fmt::Debug>(text: &str, expect: Result<T, &str>) {
-        assert_eq!(T::parse_value(text), expect.map_err(str::to_owned));
+        assert_eq!(T::parse_value(text).map_err(|error| error.to_string()), expect.map_err(str::to_owned));
     }
 
     #[test]
-    fn words_mean_what_they_say() {
+    fn names_are_parsed() {
         check("linear", Ok(ScheduleKind::Linear));
         check("bfloat16", Ok(DType::BF16));
         check("cpu", Ok(Target::default()));
@@ -186,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_met_with_what_would_be_right() {
+    fn an_unknown_name_is_an_error_with_the_known_ones() {
         check::<ScheduleKind>("cosin", Err("unknown schedule: cosin (did you mean `cosine`?)"));
         check::<Target>(
             "cpu:4x",
@@ -211,6 +227,6 @@ mod tests {
             Err("expected one of full, dots, none, offload, found: ofload (did you mean `offload`?)"),
         );
         check::<AttentionKind>("flash", Err("expected one of dense, blocks, found: flash"));
-        check::<Targets>("q_proj,", Err("expected names with commas between them, found: \"q_proj,\""));
+        check::<Targets>("q_proj,", Err("expected comma-separated names, found: \"q_proj,\""));
     }
 }

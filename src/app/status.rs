@@ -1,4 +1,6 @@
-/// Receives what the application is doing, for a person to read.
+use crate::store::Silent;
+
+/// Receives messages about the progress of the application, for a person to read. [`Silent`] ignores them.
 pub trait Status {
     /// A line of text.
     fn line(&mut self, text: &str);
@@ -16,11 +18,7 @@ pub trait Status {
     fn done(&mut self);
 }
 
-/// Ignores everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet;
-
-impl Status for Quiet {
+impl Status for Silent {
     fn line(&mut self, _: &str) {}
     fn warning(&mut self, _: &str) {}
     fn phase(&mut self, _: &str) {}

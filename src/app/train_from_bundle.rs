@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     AppError,
     compile::{file_sha256, template_digests},
-    parsed::Parsed,
+    parsed::{ParseValueError, Parsed},
     resolve::{self, load_mesh},
     settings::{OptimizerArgs, Ordered, Settings, StepOptionArgs},
 };
@@ -192,7 +192,7 @@ fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> {
     };
     let requested = given.or(fixed);
     let found = adapter_config(&resolve::lora(&requested), None);
-    let json = |config| serde_json::to_value(config).unwrap_or_default();
+    let json = |config| serde_json::to_value(config).expect("a config has string keys only");
     let (made, found) = (json(made), json(&found));
     for (field, setting) in FIELDS {
         let text =
@@ -222,7 +222,7 @@ fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Targe
     let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
     match (given, &names[..]) {
         (Some(target), _) => Ok(target),
-        (None, [only]) => only.parse().map_err(|problem: String| {
+        (None, [only]) => only.parse().map_err(|problem: ParseValueError| {
             AppError::from(TrainError::Setting {
                 setting: Setting::Target,
                 problem: format!("the bundle was made for a device of the user's own: {problem}"),

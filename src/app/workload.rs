@@ -1,6 +1,6 @@
 use super::{
     AppError, ComputeType,
-    resolve::{self, BatchShape},
+    resolve::{self, BatchShape, BatchShards},
     resources,
     settings::Settings,
 };
@@ -27,18 +27,17 @@ pub struct OwnedWorkload {
 }
 
 impl OwnedWorkload {
-    /// The workload of `model`, a built-in model or the path of one, on a mesh with `batch_shards` shards of a batch, for targets
-    /// of `platforms`.
+    /// The workload of `model`, a built-in model or the path of one, for targets of `platforms`.
     ///
     /// # Errors
     /// If the model is unknown or its config is invalid, or a setting is.
     pub fn new(
         model: &str,
         settings: &Settings,
-        batch_shards: usize,
+        shards: BatchShards,
         platforms: &[Platform],
     ) -> Result<Self, AppError> {
-        let shape = resolve::batch_shape(settings, resolve::DataSource::Own, batch_shards)?;
+        let shape = resolve::batch_shape(settings, resolve::DataSource::Own, shards)?;
         let (config, warnings) = resources::config(model)?;
         let spec = resolve::lora(settings);
         let lora = resolve::lora_plan(&spec, &config)?;

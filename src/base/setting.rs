@@ -2,79 +2,66 @@
 
 use std::fmt::{self, Display};
 
-macro_rules! settings {
-    ($( $variant:ident = $name:literal; )*) => {
-        /// A setting of the application: a key of a run file, a flag of its command line.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Setting { $( #[doc = concat!("`", $name, "`")] $variant, )* }
+use super::named_enum::named_enum;
 
-        impl Setting {
-            /// Every setting.
-            pub const ALL: &[Setting] = &[$( Setting::$variant, )*];
-
-            /// Its key in run files.
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$variant => $name, )* }
-            }
-        }
-    };
-}
-
-settings! {
-    Accumulate = "accumulate";
-    Adapter = "adapter";
-    Alpha = "alpha";
-    AlphaPattern = "alpha-pattern";
-    Attention = "attention";
-    AttentionBlock = "attention-block";
-    Batch = "batch";
-    Beta1 = "beta1";
-    Beta2 = "beta2";
-    Bundle = "bundle";
-    Data = "data";
-    Dtype = "dtype";
-    Eps = "eps";
-    Expected = "expected";
-    Format = "format";
-    HeldOut = "held-out";
-    LossChunk = "loss-chunk";
-    Lr = "lr";
-    MaxGradNorm = "max-grad-norm";
-    MaxNewTokens = "max-new-tokens";
-    MemoryFraction = "memory-fraction";
-    Mesh = "mesh";
-    MicroBatches = "micro-batches";
-    Model = "model";
-    Offline = "offline";
-    OffloadWeights = "offload-weights";
-    Out = "out";
-    Pack = "pack";
-    Package = "PACKAGE";
-    Param = "PARAM";
-    Plugin = "plugin";
-    Preallocate = "preallocate";
-    Program = "program";
-    Prompt = "prompt";
-    Question = "question";
-    Rank = "rank";
-    RankPattern = "rank-pattern";
-    Recompile = "recompile";
-    Remat = "remat";
-    RematEvery = "remat-every";
-    Resume = "resume";
-    Rslora = "rslora";
-    SaveEvery = "save-every";
-    Schedule = "schedule";
-    Seed = "seed";
-    Seq = "seq";
-    Stage = "stage";
-    Steps = "steps";
-    Target = "target";
-    Targets = "targets";
-    Templates = "templates";
-    Timeout = "timeout";
-    Warmup = "warmup";
-    WeightDecay = "weight-decay";
+named_enum! {
+    /// A setting of the application: a key of a run file, a flag of its command line.
+    pub enum Setting {
+        Accumulate = "accumulate";
+        Adapter = "adapter";
+        Alpha = "alpha";
+        AlphaPattern = "alpha-pattern";
+        Attention = "attention";
+        AttentionBlock = "attention-block";
+        Batch = "batch";
+        Beta1 = "beta1";
+        Beta2 = "beta2";
+        Bundle = "bundle";
+        Data = "data";
+        Dtype = "dtype";
+        Eps = "eps";
+        Expected = "expected";
+        Format = "format";
+        HeldOut = "held-out";
+        LossChunk = "loss-chunk";
+        Lr = "lr";
+        MaxGradNorm = "max-grad-norm";
+        MaxNewTokens = "max-new-tokens";
+        MemoryFraction = "memory-fraction";
+        Mesh = "mesh";
+        MicroBatches = "micro-batches";
+        Model = "model";
+        Offline = "offline";
+        OffloadWeights = "offload-weights";
+        Out = "out";
+        Pack = "pack";
+        Package = "PACKAGE";
+        Param = "PARAM";
+        Plugin = "plugin";
+        Preallocate = "preallocate";
+        Program = "program";
+        Prompt = "prompt";
+        Question = "question";
+        Rank = "rank";
+        RankPattern = "rank-pattern";
+        Recompile = "recompile";
+        Remat = "remat";
+        RematEvery = "remat-every";
+        Resume = "resume";
+        Rslora = "rslora";
+        SaveEvery = "save-every";
+        Schedule = "schedule";
+        Seed = "seed";
+        Seq = "seq";
+        Stage = "stage";
+        Steps = "steps";
+        Target = "target";
+        Targets = "targets";
+        Templates = "templates";
+        Timeout = "timeout";
+        Warmup = "warmup";
+        WeightDecay = "weight-decay";
+    }
 }
 
 impl Setting {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     app::{
         CompileRequest, CompileTools, Parsed, Status, common_templates, compile,
-        resolve::{self, load_mesh},
+        resolve::{self, BatchShards, load_mesh},
         resources::Resources,
         settings::{OptimizerArgs, PluginArgs, Settings, StepOptionArgs},
         target_devices, timeout,
@@ -65,14 +65,14 @@ impl Compile {
         let devices = target_devices(&targets, mesh.as_ref())?;
         let templates = common_templates(plugin.templates.as_deref(), &devices)?;
         let settings = Settings::from(optimizer).or(options.into());
-        let (name, batch_shards) = (model.model.clone(), devices[0].batch_shards());
+        let (name, shards) = (model.model.clone(), BatchShards::from(&devices[0]));
         let platforms: Vec<Platform> = devices.iter().map(|devices| devices.target().platform()).collect();
-        let workload = model.resolve(batch_shards, &platforms)?;
+        let workload = model.resolve(shards, &platforms)?;
         let mesh_text = mesh.as_ref().map(|mesh| mesh.config.to_string());
         let request = CompileRequest {
             model: &name,
             workload: &workload,
-            options: resolve::options(&settings, workload.shape, batch_shards)?,
+            options: resolve::options(&settings, workload.shape, shards)?,
             optimizer: resolve::optimizer(&settings)?,
             max_grad_norm: resolve::max_grad_norm(&settings)?,
             templates: &templates,
@@ -97,7 +97,7 @@ impl Compile {
             let object = json!({ "module_sha256": report.module_sha256, "out": out, "targets": targets });
             write_json(&mut *env.out, &object)?;
         } else {
-            let text = |target| target_report::text(target, &request, batch_shards);
+            let text = |target| target_report::text(target, &request, shards.num_shards);
             let texts: Vec<String> = report.targets.iter().map(text).collect();
             let (texts, module, bundle) = (texts.join("\n"), &report.module_sha256, out.display());
             write!(env.out, "{texts}\nmodule  {module}\nbundle  {bundle}\n")?;

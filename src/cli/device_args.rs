@@ -3,7 +3,8 @@ use std::{path::Path, sync::Arc};
 use super::{Env, progress::Reporter, worker};
 use crate::{
     app::{
-        AppError, OwnedWorkload, Parsed, Starter, resolve,
+        AppError, OwnedWorkload, Parsed, Starter,
+        resolve::{self, BatchShards},
         resources::{Resources, templates},
         settings::{DeviceArgs, PluginArgs, WorkloadArgs},
     },
@@ -68,9 +69,9 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// The workload on a mesh with `batch_shards` shards of a batch, for targets of `platforms`.
-    pub fn resolve(self, batch_shards: usize, platforms: &[Platform]) -> Result<OwnedWorkload, AppError> {
-        OwnedWorkload::new(&self.model, &self.workload.into(), batch_shards, platforms)
+    /// The workload for targets of `platforms`.
+    pub fn resolve(self, shards: BatchShards, platforms: &[Platform]) -> Result<OwnedWorkload, AppError> {
+        OwnedWorkload::new(&self.model, &self.workload.into(), shards, platforms)
     }
 }
 
@@ -98,8 +99,8 @@ impl TargetArg {
         self.target.as_ref().map(|target| target.0.devices())
     }
 
-    /// The number of shards of a batch on a mesh of these devices.
-    pub fn batch_shards(&self, mesh: &Loaded) -> usize {
-        mesh.batch_shards(self.devices().unwrap_or(mesh.config.written_devices()))
+    /// Sharding of a batch on a mesh of these devices.
+    pub fn batch_shards(&self, mesh: &Loaded) -> BatchShards {
+        BatchShards::of_mesh(mesh, self.devices().unwrap_or(mesh.config.written_devices()))
     }
 }

@@ -1,6 +1,6 @@
 use std::{io::Write, path::PathBuf};
 
-use clap::ValueEnum;
+use clap::{ValueEnum, builder::PossibleValue};
 use serde_json::json;
 
 use super::{
@@ -11,14 +11,14 @@ use super::{
 use crate::{
     app::{
         AppError, ComputeType,
-        resolve::{self, load_mesh},
+        resolve::{self, BatchShards, load_mesh},
         resources::templates,
         settings::StepOptionArgs,
     },
     base::{Setting, output},
     hlo::{Verified, proto, text},
     mesh::Loaded,
-    step::{self, StepSpec},
+    step::{self, StepKind, StepSpec},
     train::TrainError,
 };
 
@@ -35,8 +35,8 @@ pub struct Dump {
     #[arg(long, value_name = "F")]
     mesh: Option<PathBuf>,
     /// Program of the step
-    #[arg(long, value_enum, default_value_t = Program::Train)]
-    program: Program,
+    #[arg(long, value_enum, default_value_t = StepKind::Train)]
+    program: StepKind,
     /// Stage of the module [default: sharded with --mesh, else graph]
     #[arg(long, value_enum)]
     stage: Option<Stage>,
@@ -52,22 +52,6 @@ pub struct Dump {
     /// Print one JSON object to standard output, with the module in it unless it goes to a file
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Program {
-    /// Forward, backward and update
-    Train,
-    /// Forward and backward of one gradient accumulation step
-    Accumulate,
-    /// The update with accumulated gradients
-    Apply,
-    /// The loss
-    Evaluate,
-    /// The logits of every position
-    Logits,
-    /// The logits of one position
-    NextLogits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -143,11 +127,11 @@ impl Dump {
     fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
         let Self { model, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
-        let batch_shards = loaded.as_ref().map_or(1, |loaded| target.batch_shards(loaded));
-        let workload = model.resolve(batch_shards, &target.platforms())?;
+        let shards = loaded.as_ref().map_or(BatchShards::ONE, |loaded| target.batch_shards(loaded));
+        let workload = model.resolve(shards, &target.platforms())?;
         render::write_warnings(err, &workload.warnings)?;
         let compute_type = workload.compute_type;
-        let options = resolve::options(&options.into(), workload.shape, batch_shards)?;
+        let options = resolve::options(&options.into(), workload.shape, shards)?;
         let workload = workload.as_workload();
         let plan = |loaded: &Loaded| {
             let devices = target.devices().unwrap_or(loaded.config.written_devices());
@@ -156,20 +140,25 @@ impl Dump {
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref(), target.platform())?;
         let spec = StepSpec { options, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
-        Ok((step::build(&spec, program.into())?.module, compute_type))
+        Ok((step::build(&spec, program)?.module, compute_type))
     }
 }
 
-impl From<Program> for step::StepKind {
-    fn from(program: Program) -> Self {
-        match program {
-            Program::Train => Self::Train,
-            Program::Accumulate => Self::Accumulate,
-            Program::Apply => Self::Apply,
-            Program::Evaluate => Self::Evaluate,
-            Program::Logits => Self::Logits,
-            Program::NextLogits => Self::NextLogits,
-        }
+impl ValueEnum for StepKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Train, Self::Accumulate, Self::Apply, Self::Evaluate, Self::Logits, Self::NextLogits]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Train => ("train", "Forward, backward and update"),
+            Self::Accumulate => ("accumulate", "Forward and backward of one gradient accumulation step"),
+            Self::Apply => ("apply", "The update with accumulated gradients"),
+            Self::Evaluate => ("evaluate", "The loss"),
+            Self::Logits => ("logits", "The logits of every position"),
+            Self::NextLogits => ("next-logits", "The logits of one position"),
+        };
+        Some(PossibleValue::new(name).help(help))
     }
 }
 
@@ -180,13 +169,13 @@ fn check_proto_sink(kind: Stream, json: bool) -> Result<(), AppError> {
         Stream::Terminal => "a terminal",
         Stream::Pipe => return Ok(()),
     };
-    let problem = format!("a proto is binary, and would go into {sink}");
-    Err(invalid(Setting::Format, problem, "write to a file with --out"))
+    let problem = format!("cannot write a binary proto to {sink}");
+    Err(invalid(Setting::Format, problem, "write it to a file with --out"))
 }
 
 /// The name of a value on the command line.
 fn name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    value.to_possible_value().expect("every value has a name").get_name().to_owned()
 }
 
 #[cfg(test)]
@@ -194,12 +183,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proto_needs_a_place_for_bytes() {
+    fn a_proto_is_not_written_to_a_terminal_or_into_json() {
         let check = |kind, json, expect: &str| {
             assert_eq!(check_proto_sink(kind, json).unwrap_err().to_string(), expect);
         };
-        check(Stream::Terminal, false, "setting `format`: a proto is binary, and would go into a terminal");
-        check(Stream::Pipe, true, "setting `format`: a proto is binary, and would go into a JSON object");
+        check(Stream::Terminal, false, "setting `format`: cannot write a binary proto to a terminal");
+        check(Stream::Pipe, true, "setting `format`: cannot write a binary proto to a JSON object");
         assert!(check_proto_sink(Stream::Pipe, false).is_ok());
     }
 }

@@ -144,7 +144,7 @@ impl Interrupt {
                 quit();
             }
             // A failure to write this cannot be reported.
-            let _ = writeln!(io::stderr(), "\nending after this step; Ctrl-C once more quits at once");
+            let _ = writeln!(io::stderr(), "\nstopping after this step; press Ctrl-C again to quit at once");
         };
         if let Err(error) = ctrlc::set_handler(handler) {
             tracing::warn!(%error, "Ctrl-C quits at once");
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_lies_where_the_user_wants_it() {
+    fn the_store_folder_is_that_of_the_variables() {
         let check = |variables: &[(&str, &str)], expect: &str| {
             let variable = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))

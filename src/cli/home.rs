@@ -2,12 +2,27 @@
 
 use std::{
     any::TypeId,
+    error::Error,
     path::{Path, PathBuf},
 };
 
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 
 use crate::{app::Parsed, targets::Target};
+
+/// A path whose `~` cannot be replaced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HomeError {
+    /// The path is in the home folder of another user.
+    #[error("home folders of other users are not expanded: {0} (write `./{0}`, or the absolute path)")]
+    OtherUser(String),
+    /// The home folder is unknown.
+    #[error("unknown home folder for `~`: {0} (set `HOME`, or write the absolute path)")]
+    Unknown(String),
+    /// The home folder cannot be part of a setting.
+    #[error("the home folder for `~` is not UTF-8: {0}")]
+    NotUtf8(String),
+}
 
 /// The user's home folder, for `~`.
 #[derive(Clone, Debug)]
@@ -17,8 +32,8 @@ impl Home {
     /// The path with a leading `~` replaced.
     ///
     /// # Errors
-    /// If there is no home folder, or another user's is meant (`~name`).
-    pub fn expand(&self, path: &str) -> Result<String, String> {
+    /// If there is no home folder, or it is not UTF-8, or the path begins with that of another user (`~name`).
+    pub fn expand(&self, path: &str) -> Result<String, HomeError> {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         let (user, below) = rest.split_once('/').map_or((rest, None), |(user, below)| (user, Some(below)));
         if !user.is_empty() {
@@ -26,13 +41,11 @@ impl Home {
             let first = Path::new(path).components().next();
             return match first.is_some_and(|first| Path::new(first.as_os_str()).exists()) {
                 true => Ok(path.to_owned()),
-                false => Err(format!(
-                    "home folders of other users are not expanded: {path} (write `./{path}`, or the absolute path)"
-                )),
+                false => Err(HomeError::OtherUser(path.to_owned())),
             };
         }
-        let home = self.0.as_ref().ok_or_else(|| format!("no home folder is known for `~`: {path}"))?;
-        let home = home.to_str().ok_or_else(|| format!("the home folder is not UTF-8: {path}"))?;
+        let home = self.0.as_ref().ok_or_else(|| HomeError::Unknown(path.to_owned()))?;
+        let home = home.to_str().ok_or_else(|| HomeError::NotUtf8(path.to_owned()))?;
         Ok(below.map_or_else(|| home.to_owned(), |below| format!("{}/{below}", home.trim_end_matches('/'))))
     }
 
@@ -50,10 +63,9 @@ impl Home {
             Some(PathLike::Name) => {
                 arg.value_parser(StringValueParser::new().try_map(move |name| home.expand(&name)))
             }
-            Some(PathLike::Target) => arg.value_parser(
-                StringValueParser::new()
-                    .try_map(move |target| home.expand(&target)?.parse::<Parsed<Target>>()),
-            ),
+            Some(PathLike::Target) => arg.value_parser(StringValueParser::new().try_map(move |target| {
+                Ok::<_, Box<dyn Error + Send + Sync>>(home.expand(&target)?.parse::<Parsed<Target>>()?)
+            })),
         }
     }
 }
@@ -90,7 +102,7 @@ mod tests {
     #[test]
     fn a_leading_tilde_is_the_home_folder() {
         let home = Home(Some("/me/".into()));
-        let check = |path: &str, expect: &str| assert_eq!(home.expand(path).as_deref(), Ok(expect));
+        let check = |path: &str, expect: &str| assert_eq!(home.expand(path).unwrap(), expect);
         check("~", "/me/");
         check("~/", "/me/");
         check("~/models/a", "/me/models/a");
@@ -99,11 +111,15 @@ mod tests {
         check("out", "out");
         check("cpu:8", "cpu:8");
         let refused = |home: &Home, path: &str, expect: &str| {
-            assert_eq!(home.expand(path), Err(expect.to_owned()));
+            assert_eq!(home.expand(path).unwrap_err().to_string(), expect);
         };
         let expect =
             "home folders of other users are not expanded: ~bob/m (write `./~bob/m`, or the absolute path)";
         refused(&home, "~bob/m", expect);
-        refused(&Home(None), "~/m", "no home folder is known for `~`: ~/m");
+        refused(
+            &Home(None),
+            "~/m",
+            "unknown home folder for `~`: ~/m (set `HOME`, or write the absolute path)",
+        );
     }
 }

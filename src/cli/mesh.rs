@@ -51,8 +51,8 @@ pub struct Explain {
 impl MeshArgs {
     fn report(self, err: &mut dyn Write) -> Result<(MeshReport, ComputeType), Failure> {
         let loaded = load_mesh(&self.mesh)?;
-        let batch_shards = self.target.batch_shards(&loaded);
-        let workload = self.model.resolve(batch_shards, &self.target.platforms())?;
+        let shards = self.target.batch_shards(&loaded);
+        let workload = self.model.resolve(shards, &self.target.platforms())?;
         render::write_warnings(err, &workload.warnings)?;
         let report = mesh::check(&loaded, &step::tensors(workload.as_workload()), self.target.devices());
         Ok((report, workload.compute_type))

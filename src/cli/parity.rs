@@ -8,7 +8,7 @@ use super::{
 use crate::{
     app::{
         Parsed, Status,
-        resolve::{self, BatchShape},
+        resolve::{self, BatchShape, BatchShards},
         resources::NamedModel,
         settings::{Settings, StepOptionArgs},
     },
@@ -64,12 +64,11 @@ impl Parity {
 
         reporter.phase("comparing");
         let case = Case::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
-        let batch_shards = devices.batch_shards();
-        let [batch, seq] = case.batch_size(batch_shards);
+        let [batch, seq] = case.batch_size(devices.batch_shards());
         let setup = ParitySetup {
             devices: &devices,
             dtype: dtype.map_or(DType::F32, |dtype| dtype.0),
-            options: resolve::options(&settings, BatchShape { batch, seq }, batch_shards)?,
+            options: resolve::options(&settings, BatchShape { batch, seq }, BatchShards::from(&devices))?,
             templates: &templates,
         };
         let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);

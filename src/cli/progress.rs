@@ -1,4 +1,4 @@
-//! Progress of a command, on standard error: bars on a terminal, lines in a log.
+//! Progress of a command on standard error: bars on a terminal, lines in a log.
 
 use std::{io::Write, time::Duration};
 
@@ -24,7 +24,7 @@ pub struct Reporter<'a> {
     err: &'a mut dyn Write,
     screen: Screen,
     bar: ProgressBar,
-    /// The text of the bar, or the last line.
+    /// Text of the bar, or the last line.
     now: String,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Reporter<'a> {
         Self { err, screen, bar: ProgressBar::hidden(), now: String::new() }
     }
 
-    /// Bytes of weights were copied to devices, of `total`.
+    /// Shows that `bytes` more of `total` bytes of weights were copied to the devices.
     pub fn loaded(&mut self, bytes: usize, total: u64) {
         self.begin("loading weights", Some(total), "");
         self.bar.inc(bytes as u64);
@@ -155,9 +155,9 @@ pub struct ConsoleObserver<'r, 'e> {
     packing: Packing,
     weight_bytes: u64,
     signals: Signals,
-    /// From the first step on; before it there is nothing to save, and Ctrl-C quits at once.
+    /// Handler of Ctrl-C from the first step on; before it there is nothing to save, and Ctrl-C quits at once.
     interrupt: Option<Interrupt>,
-    /// Steps of this run and when the first ended.
+    /// Steps of this run so far.
     made: usize,
     answers: Option<Answers>,
 }
@@ -178,31 +178,30 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
         self.answers
     }
 
-    fn data(&mut self, which: &str, report: &DatasetReport) {
-        let DatasetReport { samples: rows, truncated: cut, dropped, rows: sequences, .. } = *report;
-        let tokens = report.num_label_tokens;
-        self.reporter
-            .line(&format!("{}{which}, {tokens} tokens that count", render::count(rows, "row", "rows")));
-        let of = format!("of {}{which}", render::count(rows, "row", "rows"));
-        if cut > 0 {
-            let are = if cut == 1 { "is" } else { "are" };
-            let was = if cut == 1 { "was" } else { "were" };
-            self.reporter.line(&format!("{cut} {of} {are} longer than {} tokens and {was} cut", self.seq));
+    /// Shows the counts of a dataset, whose samples are `kind` ones.
+    fn data(&mut self, kind: &str, report: &DatasetReport) {
+        let DatasetReport { samples, truncated, dropped, rows, num_label_tokens, .. } = *report;
+        let samples_of = |n| render::count(n, &format!("{kind}sample"), &format!("{kind}samples"));
+        let (all, seq) = (samples_of(samples), self.seq);
+        let tokens = render::count(num_label_tokens, "labelled token", "labelled tokens");
+        self.reporter.line(&format!("{all}, {tokens}"));
+        if truncated > 0 {
+            let (are, were) = if truncated == 1 { ("is", "was") } else { ("are", "were") };
+            self.reporter
+                .line(&format!("{truncated} of {all} {are} longer than {seq} tokens and {were} truncated"));
         }
         if dropped > 0 {
-            let have = if dropped == 1 { "has" } else { "have" };
-            let was = if dropped == 1 { "was" } else { "were" };
-            self.reporter
-                .line(&format!("{dropped} {of} {have} nothing to learn within that and {was} left out"));
+            let (have, were) = if dropped == 1 { ("has", "was") } else { ("have", "were") };
+            let text = format!("{dropped} of {all} {have} no label within {seq} tokens and {were} left out");
+            self.reporter.line(&text);
         }
         for warning in &report.warnings {
             self.reporter.warning(&warning.to_string());
         }
         if self.packing == Packing::On {
-            let (rows, padding) =
-                (render::count(rows - dropped, "row", "rows"), 100.0 * report.padding(self.seq));
-            let sequences = render::count(sequences, "sequence", "sequences");
-            self.reporter.line(&format!("{rows}{which}, packed into {sequences}: {padding:.1} % padding"));
+            let (packed, rows) = (samples_of(samples - dropped), render::count(rows, "row", "rows"));
+            let padding = 100.0 * report.padding(seq);
+            self.reporter.line(&format!("{packed} packed into {rows}: {padding:.1} % padding"));
         }
     }
 
@@ -221,7 +220,7 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
         );
         self.reporter.step(record, self.steps, text);
         if num_label_tokens == 0 {
-            self.reporter.line(&format!("step {step}: no labelled tokens, so nothing changed"));
+            self.reporter.line(&format!("step {step}: no labelled tokens; the adapters are unchanged"));
         }
     }
 }
@@ -232,15 +231,15 @@ impl Observer for ConsoleObserver<'_, '_> {
             Event::Data { train, held_out } => {
                 self.data("", train);
                 if let Some(held_out) = held_out {
-                    self.data(" held out", held_out);
+                    self.data("held-out ", held_out);
                 }
             }
             Event::Phase(what) => self.reporter.phase(what),
             Event::Loaded { bytes } => self.reporter.loaded(bytes, self.weight_bytes),
             Event::Placed { device_bytes: [_] | [] } => {}
-            Event::Placed { device_bytes } => self.reporter.line(&held(device_bytes)),
+            Event::Placed { device_bytes } => self.reporter.line(&device_memory(device_bytes)),
             Event::Warning(warning) => self.reporter.warning(warning),
-            Event::Resumed { steps } => self.reporter.line(&format!("going on after step {steps}")),
+            Event::Resumed { steps } => self.reporter.line(&format!("resuming after step {steps}")),
             Event::HeldOut { when: When::Before, loss } => {
                 self.reporter.line(&format!("held-out loss before training: {loss:.4}"));
             }
@@ -264,19 +263,22 @@ impl Observer for ConsoleObserver<'_, '_> {
     }
 }
 
-/// Bytes of several devices, as text.
-fn held(device_bytes: &[u64]) -> String {
+/// Bytes that several devices store, as text.
+fn device_memory(device_bytes: &[u64]) -> String {
     let most = device_bytes.iter().copied().max().unwrap_or_default();
     let least = device_bytes.iter().copied().min().unwrap_or_default();
     let each =
         if least == most { format!("{most} bytes") } else { format!("between {least} and {most} bytes") };
-    format!("each of {} devices holds {each} ({})", device_bytes.len(), render::bytes(most))
+    format!("each of {} devices stores {each} ({})", device_bytes.len(), render::bytes(most))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{resolve, settings::Settings};
+    use crate::app::{
+        resolve::{self, BatchShards},
+        settings::Settings,
+    };
 
     fn check(output: Output, events: Vec<Event<'_>>, expect: &str) -> Option<Answers> {
         check_with(Settings::default(), output, events, expect)
@@ -290,7 +292,7 @@ mod tests {
     ) -> Option<Answers> {
         let settings = Settings { steps: Some(12), ..settings };
         let folder = tempfile::tempdir().unwrap();
-        let requested = resolve::run_settings(&settings, 1, folder.path()).unwrap();
+        let requested = resolve::run_settings(&settings, BatchShards::ONE, folder.path()).unwrap();
         let config = RunConfig {
             schedule: resolve::schedule(&settings, 100).unwrap(),
             settings: requested,
@@ -299,11 +301,11 @@ mod tests {
         };
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
-        let mut watch = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);
+        let mut observer = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);
         for event in events {
-            watch.event(event);
+            observer.event(event);
         }
-        let answers = watch.into_answers();
+        let answers = observer.into_answers();
         assert_eq!(String::from_utf8(err).unwrap(), expect);
         answers
     }
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_did_not_fit_are_told() {
+    fn truncated_and_dropped_samples_are_reported() {
         let train = DatasetReport {
             samples: 160,
             truncated: 3,
@@ -353,15 +355,15 @@ mod tests {
         };
         let held_out = DatasetReport { samples: 16, num_label_tokens: 90, ..Default::default() };
         let events = vec![Event::Data { train: &train, held_out: Some(&held_out) }];
-        let expect = "160 rows, 900 tokens that count\n\
-                      3 of 160 rows are longer than 128 tokens and were cut\n\
-                      1 of 160 rows has nothing to learn within that and was left out\n\
-                      16 rows held out, 90 tokens that count\n";
+        let expect = "160 samples, 900 labelled tokens\n\
+                      3 of 160 samples are longer than 128 tokens and were truncated\n\
+                      1 of 160 samples has no label within 128 tokens and was left out\n\
+                      16 held-out samples, 90 labelled tokens\n";
         check(LOUD, events, expect);
     }
 
     #[test]
-    fn packing_tells_how_little_is_padding() {
+    fn packing_is_reported_with_its_padding() {
         let train = DatasetReport {
             samples: 11,
             dropped: 1,
@@ -373,19 +375,19 @@ mod tests {
         let held_out =
             DatasetReport { samples: 1, tokens: 64, num_label_tokens: 9, rows: 1, ..Default::default() };
         let events = || vec![Event::Data { train: &train, held_out: Some(&held_out) }];
-        let expect = "11 rows, 90 tokens that count\n\
-                      1 of 11 rows has nothing to learn within that and was left out\n\
-                      10 rows, packed into 2 sequences: 2.3 % padding\n\
-                      1 row held out, 9 tokens that count\n\
-                      1 row held out, packed into 1 sequence: 50.0 % padding\n";
+        let expect = "11 samples, 90 labelled tokens\n\
+                      1 of 11 samples has no label within 128 tokens and was left out\n\
+                      10 samples packed into 2 rows: 2.3 % padding\n\
+                      1 held-out sample, 9 labelled tokens\n\
+                      1 held-out sample packed into 1 row: 50.0 % padding\n";
         check_with(Settings { pack: Some(true), ..Settings::default() }, LOUD, events(), expect);
     }
 
     #[test]
-    fn a_step_in_which_nothing_counted_is_told() {
+    fn a_step_without_labels_is_reported() {
         let record = record(10, 0);
         let expect = "step 10/12  loss 1.5000  lr 1.00e-3  512 tok/s  3m 20s left\n\
-                      step 10: no labelled tokens, so nothing changed\n";
+                      step 10: no labelled tokens; the adapters are unchanged\n";
         check(LOUD, vec![Event::Step(&record)], expect);
     }
 

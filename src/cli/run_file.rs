@@ -60,9 +60,10 @@ fn parse(text: &str, file: &str, home: &Home) -> Result<Settings, Diagnostics> {
         {
             match home.expand(path) {
                 Ok(expanded) => *path = expanded.into(),
-                Err(problem) => {
-                    diagnostics.push(Diagnostic::error(location.clone().at(key.get_ref().as_ref()), problem))
-                }
+                Err(problem) => diagnostics.push(Diagnostic::error(
+                    location.clone().at(key.get_ref().as_ref()),
+                    problem.to_string(),
+                )),
             }
         }
         if !known.contains(&name) {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_be_written_with_either_line() {
+    fn names_may_have_hyphens_or_underscores() {
         let text = "lr = 1\nmax_grad_norm = 0.5\nsave-every = 10\ntargets = [\"q_proj\", \"v_proj\"]\n\
                     [rank_pattern]\nz = 4\na = 2\n";
         let expect = Settings {
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_is_named_with_its_line() {
+    fn an_unknown_setting_is_an_error_with_its_line() {
         check_wrong(
             "steps = 3\nwarm_up = 1\nmax-grad-nrom = 1\n",
             "run.toml:2: `warm_up`: unknown setting\n  hint: did you mean `warmup`?\n\
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named_with_their_line() {
+    fn an_invalid_value_is_an_error_with_its_line() {
         check_wrong(
             "# settings\nsteps = \"many\"",
             "run.toml:2: `steps`: invalid type: string \"many\", expected a whole number",

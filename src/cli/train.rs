@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     app::{
-        AppError, ComputeType, Status, resolve,
+        AppError, ComputeType, Status,
+        resolve::{self, BatchShards},
         resources::{NamedModel, Resources, templates},
         settings::Settings,
         train_from_bundle::{self, StepSource},
@@ -56,7 +57,7 @@ impl Train {
         };
         let devices = resolve::devices(resolve::target(&settings)?.as_ref(), settings.mesh.as_deref())?;
         let data = resolve::data(&settings)?;
-        let requested = resolve::run_settings(&settings, devices.batch_shards(), &env.folder)?;
+        let requested = resolve::run_settings(&settings, BatchShards::from(&devices), &env.folder)?;
         let templates = templates(settings.templates.as_deref(), Some(devices.target().platform()))?;
         if let Some(bundle) = &bundle {
             train_from_bundle::check_templates(&templates, bundle)?;
@@ -110,7 +111,7 @@ impl Train {
         let summary = ran?;
         if summary.steps < config.steps() {
             reporter.line(&format!(
-                "stopped after step {} of {}\nto go on, run the same command with --resume --out {}",
+                "stopped after step {} of {}\nto resume, run the same command with --resume --out {}",
                 summary.steps,
                 config.steps(),
                 config.settings.out.display()

@@ -65,6 +65,7 @@ impl<'a> Encoder<'a> {
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer's post-processor fails.
     pub fn new(tokenizer: &'a Tokenizer, seq: usize) -> Result<Self, DataError> {
+        // Not every vocabulary has a token for this text; then the added tokens are those of an empty one.
         let plain = tokenizer.encode_plain("a").unwrap_or_default();
         let mut before = tokenizer.encode(if plain.is_empty() { "" } else { "a" })?;
         let at = if plain.is_empty() {

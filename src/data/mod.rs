@@ -16,15 +16,25 @@ mod message;
 
 mod jinja;
 
+mod tokenizer_files;
+
 mod tokenizer;
 
 mod line_diagnostics;
 
 mod file_layout;
 
+mod sample;
+
+mod json_fields;
+
+mod unsupported_keys;
+
+mod message_json;
+
 mod sample_json;
 
-mod sample;
+mod sample_file;
 
 mod turns;
 
@@ -54,5 +64,7 @@ pub use error::DataError;
 pub use message::{Conversation, Message, MessageRole, TemplateInputs};
 pub(crate) use quickstart::{HELD_OUT_QUESTION, QUICKSTART_HELD_OUT, quickstart};
 pub use report::DatasetReport;
-pub use sample::{HeldOut, Sample, SampleContent, SampleFile};
-pub use tokenizer::{SpecialTokens, Tokenizer, TokenizerFiles, panics_are_contained};
+pub use sample::{Sample, SampleContent};
+pub use sample_file::{HeldOut, SampleFile};
+pub use tokenizer::{SpecialTokens, Tokenizer, panics_are_contained};
+pub use tokenizer_files::TokenizerFiles;

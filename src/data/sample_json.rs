@@ -1,9 +1,14 @@
-//! Reads a JSON object as a sample: the meaning of its keys, and the keys that are not supported.
+//! Reads a JSON object as a sample.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Conversation, Message, MessageRole, SampleContent, TemplateInputs};
-use crate::base::{Diagnostic, did_you_mean, nearest};
+use super::{
+    Conversation, Message, MessageRole, SampleContent, TemplateInputs,
+    json_fields::{JsonObject, kind_of, list, string},
+    message_json::messages,
+    unsupported_keys,
+};
+use crate::base::{Diagnostic, nearest};
 
 /// A sample and the keys that were ignored.
 pub(super) struct ParsedSample {
@@ -11,65 +16,7 @@ pub(super) struct ParsedSample {
     pub ignored: Vec<String>,
 }
 
-type JsonObject = Map<String, Value>;
-
 const KINDS: [&str; 5] = ["messages", "conversations", "prompt", "completion", "text"];
-
-const PREFERENCE: &str =
-    "preference data are not supported; write the better answer as an assistant message or as `completion`";
-const MEDIA: &str = "only text is supported; leave out the samples with images, audio or video";
-const FUNCTIONS: &str = "write functions as `tools` and calls as `tool_calls` of a message";
-const WEIGHT: &str = "leave out the samples that should not count; `weight` 0 in a message excludes that message from the labels";
-const LABEL: &str = "write the text to learn as `completion`, or remove the key";
-const TOKENIZED: &str = "write the text instead; it is encoded with the model's tokenizer";
-const INSTRUCTION: &str =
-    "write `instruction` and `input` as `prompt` and `output` as `completion`, or remove the keys";
-
-/// Keys of a sample that would change its meaning and are not supported, each with a hint.
-const UNSUPPORTED: &[(&str, &str)] = &[
-    ("chosen", PREFERENCE),
-    ("rejected", PREFERENCE),
-    ("images", MEDIA),
-    ("image", MEDIA),
-    ("videos", MEDIA),
-    ("video", MEDIA),
-    ("audios", MEDIA),
-    ("audio", MEDIA),
-    ("functions", FUNCTIONS),
-    ("function_call", FUNCTIONS),
-    ("tool", FUNCTIONS),
-    ("tool_calls", FUNCTIONS),
-    ("weight", WEIGHT),
-    ("weights", WEIGHT),
-    ("train", WEIGHT),
-    ("mask", WEIGHT),
-    ("loss_mask", WEIGHT),
-    ("completion_mask", WEIGHT),
-    ("label", LABEL),
-    ("labels", LABEL),
-    ("input_ids", TOKENIZED),
-    ("instruction", INSTRUCTION),
-    ("input", INSTRUCTION),
-    ("output", INSTRUCTION),
-];
-
-/// Keys of a message that would change its meaning and are not supported. All others are passed to the template.
-const UNSUPPORTED_IN_MESSAGE: &[(&str, &str)] = &[
-    ("function_call", FUNCTIONS),
-    ("functions", FUNCTIONS),
-    ("images", MEDIA),
-    ("image", MEDIA),
-    ("videos", MEDIA),
-    ("audio", MEDIA),
-    ("chosen", PREFERENCE),
-    ("rejected", PREFERENCE),
-    ("label", LABEL),
-    ("mask", WEIGHT),
-    ("loss", WEIGHT),
-    ("loss_mask", WEIGHT),
-    ("loss_weight", WEIGHT),
-    ("train_detail", WEIGHT),
-];
 
 /// Keys that only a chat template can use.
 const FOR_TEMPLATE: [&str; 4] = ["tools", "documents", "chat_template_kwargs", "system"];
@@ -111,7 +58,7 @@ pub(super) fn parse(value: Value) -> Result<ParsedSample, Diagnostic> {
         }
     }
     let mut object: JsonObject = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
-    refuse_unsupported(&object, UNSUPPORTED)?;
+    unsupported_keys::refuse(&object, unsupported_keys::OF_SAMPLE)?;
     let content = if has_pair {
         prompt_and_completion(&mut object)?
     } else if let Some(text) = object.shift_remove("text") {
@@ -138,7 +85,7 @@ fn unknown_kind(object: &JsonObject) -> Diagnostic {
     let wrapper = object
         .iter()
         .find(|(_, value)| value.as_array().is_some_and(|items| items.iter().any(Value::is_object)));
-    let unsupported = UNSUPPORTED.iter().find(|(key, _)| has(key));
+    let unsupported = unsupported_keys::OF_SAMPLE.iter().find(|(key, _)| has(key));
     let hint = if let Some(&(_, hint)) = unsupported {
         Some(hint.to_owned())
     } else if has("role") || has("from") {
@@ -152,14 +99,6 @@ fn unknown_kind(object: &JsonObject) -> Diagnostic {
     };
     let message = format!("expected `messages`, `prompt` and `completion`, or `text`, found {found}");
     Diagnostic { hint, ..message.into() }
-}
-
-fn refuse_unsupported(object: &JsonObject, unsupported: &[(&str, &str)]) -> Result<(), Diagnostic> {
-    let found: Vec<_> = unsupported.iter().filter(|(key, _)| object.contains_key(*key)).collect();
-    let Some((_, hint)) = found.first() else { return Ok(()) };
-    let keys = if found.len() == 1 { "key" } else { "keys" };
-    let message = format!("unsupported {keys}: {}", list(found.iter().map(|(key, _)| *key)));
-    Err(Diagnostic::from(message).with_hint(*hint))
 }
 
 /// Rejects keys for a chat template beside text that is not rendered by one.
@@ -278,149 +217,6 @@ fn kwargs(value: Value) -> Result<JsonObject, Diagnostic> {
         "expected only variables of the template in `chat_template_kwargs`, found reserved names: {reserved}"
     )
     .into())
-}
-
-fn messages(value: Value, key: &str) -> Result<Vec<Message>, Diagnostic> {
-    let Value::Array(items) = value else {
-        return Err(format!("expected `{key}` to be an array, found {}", kind_of(&value)).into());
-    };
-    let numbered = (1..).zip(items);
-    let message = |(number, item)| {
-        let within = |diagnostic: Diagnostic| Diagnostic {
-            message: format!("message {number}: {}", diagnostic.message),
-            ..diagnostic
-        };
-        message(item).map_err(within)
-    };
-    numbered.map(message).collect()
-}
-
-fn message(value: Value) -> Result<Message, Diagnostic> {
-    let Value::Object(mut fields) = value else {
-        return Err(format!("expected a JSON object, found {}", kind_of(&value)).into());
-    };
-    if !fields.contains_key("role") && fields.contains_key("from") {
-        rename_sharegpt(&mut fields)?;
-    }
-    fields.retain(|_, value| !value.is_null());
-    refuse_unsupported(&fields, UNSUPPORTED_IN_MESSAGE)?;
-    let role = match fields.get("role") {
-        Some(role) => string(role.clone(), "role")?,
-        None => return Err(missing("role", &fields)),
-    };
-    if !Message::KNOWN_ROLES.contains(&role.as_str()) {
-        return Err(unknown_role(&role));
-    }
-    match fields.get("content") {
-        None if fields.len() == 1 => return Err(missing("content", &fields)),
-        None | Some(Value::String(_) | Value::Object(_)) => {}
-        Some(Value::Array(parts)) => parts.iter().try_for_each(check_part)?,
-        Some(other) => {
-            return Err(format!(
-                "expected `content` to be a string or an array of parts, found {}",
-                kind_of(other)
-            )
-            .into());
-        }
-    }
-    let weights = ["weight", "train"].map(|key| fields.shift_remove(key).map(|value| (key, value)));
-    let mut learned = None;
-    for (key, value) in weights.into_iter().flatten() {
-        learned = Some(is_learned(key, &value)? && learned.unwrap_or(true));
-    }
-    let message = Message::from_fields(fields);
-    match learned {
-        Some(true) if !message.is_learned() => Err(format!(
-            "expected `weight` 1 only in assistant messages, found it in a message of role {role}"
-        )
-        .into()),
-        Some(false) => Ok(message.not_learned()),
-        _ => Ok(message),
-    }
-}
-
-/// Reads `weight`, of OpenAI's format, or `train`, of other formats: 0 or 1, false or true.
-fn is_learned(key: &str, value: &Value) -> Result<bool, Diagnostic> {
-    match (value.as_bool(), value.as_f64()) {
-        (Some(learned), _) => Ok(learned),
-        (None, Some(0.0)) => Ok(false),
-        (None, Some(1.0)) => Ok(true),
-        _ => Err(format!("expected `{key}` to be 0 or 1, found {value}").into()),
-    }
-}
-
-/// Renames the keys `from` and `value` of the ShareGPT format to `role` and `content`.
-fn rename_sharegpt(fields: &mut JsonObject) -> Result<(), Diagnostic> {
-    let from = string(fields.get("from").cloned().unwrap_or_default(), "from")?;
-    let role = match from.as_str() {
-        "human" | "user" => "user",
-        "gpt" | "assistant" | "chatgpt" | "bot" | "model" => "assistant",
-        "system" => "system",
-        "tool" | "observation" | "function_response" => "tool",
-        _ => {
-            let message = format!("expected `from` to be human, gpt, system or tool, found: {from}");
-            return Err(Diagnostic::from(message).with_hint(FUNCTIONS));
-        }
-    };
-    let others = std::mem::take(fields).into_iter().map(|(key, value)| match key.as_str() {
-        "from" => ("role".to_owned(), Value::from(role)),
-        "value" => ("content".to_owned(), value),
-        _ => (key, value),
-    });
-    *fields = others.collect();
-    Ok(())
-}
-
-fn unknown_role(role: &str) -> Diagnostic {
-    let hint = match role {
-        "human" => "did you mean `user`?".to_owned(),
-        "gpt" | "bot" | "model" | "ai" | "chatbot" => "did you mean `assistant`?".to_owned(),
-        _ => did_you_mean(role, Message::KNOWN_ROLES, "known roles"),
-    };
-    let message = format!("expected the role system, user, assistant or tool, found: {role}");
-    Diagnostic::from(message).with_hint(hint)
-}
-
-fn check_part(part: &Value) -> Result<(), Diagnostic> {
-    match part.get("type").and_then(Value::as_str) {
-        Some(kind) if ["image", "video", "audio"].iter().any(|medium| kind.contains(medium)) => {
-            let message = format!("expected only text parts in `content`, found: {kind}");
-            Err(Diagnostic::from(message).with_hint(MEDIA))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn missing(key: &str, object: &JsonObject) -> Diagnostic {
-    format!("expected `{key}`, found {}", list(object.keys().map(String::as_str))).into()
-}
-
-fn string(value: Value, key: &str) -> Result<String, Diagnostic> {
-    match value {
-        Value::String(text) => Ok(text),
-        other => Err(format!("expected `{key}` to be a string, found {}", kind_of(&other)).into()),
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// Lists the first keys; an object may have any number of them.
-fn list<'a>(keys: impl Iterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 12;
-    let mut names: Vec<String> = keys.take(SHOWN + 1).map(|key| format!("`{key}`")).collect();
-    if names.len() > SHOWN {
-        names[SHOWN] = "...".to_owned();
-    }
-    names.join(", ")
 }
 
 #[cfg(test)]

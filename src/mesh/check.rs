@@ -194,6 +194,15 @@ impl Loaded {
         let rules = Rules::new(&self.config, &[], &mut problems);
         batch_shards(&mesh, &rules, &self.config.policy, mesh.devices())
     }
+
+    /// Number that the rows of a batch on `devices` devices must be a multiple of: [`Self::batch_shards`], or one where the
+    /// policy replicates or pads a batch that does not divide evenly.
+    pub fn batch_multiple(&self, devices: usize) -> usize {
+        match self.config.policy.indivisible {
+            OnViolation::Error => self.batch_shards(devices),
+            OnViolation::Replicate | OnViolation::Pad => 1,
+        }
+    }
 }
 
 /// Number of shards of a batch of `batch` rows. Every number of devices that shards it divides the size of the mesh.

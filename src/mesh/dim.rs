@@ -1,44 +1,31 @@
 use std::{fmt, str::FromStr};
 
-macro_rules! dims {
-    ($( $(#[$doc:meta])* $variant:ident = $name:literal; )*) => {
-        /// The name of a tensor dimension, as parameters, activations and mesh rules speak of it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Dim { $( $(#[$doc])* $variant, )* }
+use crate::base::named_enum;
 
-        impl Dim {
-            /// Every dimension name, in the order of the documentation.
-            pub const ALL: &[Dim] = &[$( Dim::$variant, )*];
-
-            /// The spelling in mesh configs and listings.
-            pub const fn name(self) -> &'static str {
-                match self { $( Self::$variant => $name, )* }
-            }
-        }
-    };
-}
-
-dims! {
-    /// The stack of transformer layers.
-    Layers = "layers";
-    /// Sequences of a batch.
-    Batch = "batch";
-    /// Positions of a sequence.
-    Seq = "seq";
-    /// The residual stream.
-    Embed = "embed";
-    /// Query heads.
-    Heads = "heads";
-    /// Key and value heads.
-    KvHeads = "kv_heads";
-    /// Features inside one head.
-    HeadDim = "head_dim";
-    /// The hidden features of the feed-forward block.
-    Mlp = "mlp";
-    /// Token ids.
-    Vocab = "vocab";
-    /// The rank of a low-rank adapter.
-    Rank = "rank";
+named_enum! {
+    /// The name of a tensor dimension, as parameters, activations and mesh rules speak of it.
+    pub enum Dim {
+        /// The stack of transformer layers.
+        Layers = "layers";
+        /// Sequences of a batch.
+        Batch = "batch";
+        /// Positions of a sequence.
+        Seq = "seq";
+        /// The residual stream.
+        Embed = "embed";
+        /// Query heads.
+        Heads = "heads";
+        /// Key and value heads.
+        KvHeads = "kv_heads";
+        /// Features inside one head.
+        HeadDim = "head_dim";
+        /// The hidden features of the feed-forward block.
+        Mlp = "mlp";
+        /// Token ids.
+        Vocab = "vocab";
+        /// The rank of a low-rank adapter.
+        Rank = "rank";
+    }
 }
 
 impl fmt::Display for Dim {

@@ -84,6 +84,11 @@ impl DeviceMesh {
         self.mesh.as_ref().map_or(1, |mesh| mesh.batch_shards(self.target.devices()))
     }
 
+    /// Number that the rows of a batch must be a multiple of, see [`Loaded::batch_multiple`].
+    pub fn batch_multiple(&self) -> usize {
+        self.mesh.as_ref().map_or(1, |mesh| mesh.batch_multiple(self.target.devices()))
+    }
+
     /// Shardings of the tensors of a workload; `None` on a single device without a mesh config.
     ///
     /// # Errors

@@ -11,15 +11,15 @@ fn check(content: impl AsRef<[u8]>, expect: &str) {
     world.refuses(RUN, expect);
 }
 
-/// Checks what a run that succeeds says of its rows.
+/// Checks what a run that succeeds reports about its samples.
 #[track_caller]
 fn check_accepted(content: impl AsRef<[u8]>, expect: &str) {
     let world = World::new();
     world.write("d.jsonl", content);
     let ran = world.hloom(RUN);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let (rows, _) = ran.err.split_once("loading weights\n").unwrap();
-    assert_eq!(rows, format!("computing in float32 (the default on CPUs)\n{expect}"));
+    let (found, _) = ran.err.split_once("loading weights\n").unwrap();
+    assert_eq!(found, format!("computing in float32 (the default on CPUs)\n{expect}"));
     let files =
         ["adapter_config.json", "adapter_model.safetensors", "checkpoint.safetensors", "metrics.jsonl"];
     assert_eq!(world.names("out"), files);
@@ -50,7 +50,7 @@ fn broken_lines_are_named_all_at_once() {
 }
 
 #[test]
-fn files_without_rows() {
+fn files_without_samples() {
     let expect = "error: d.jsonl: expected at least one sample, found none\n\n\
                   hint: write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or \
                   {\"text\": ...}\n";
@@ -63,7 +63,7 @@ fn files_without_rows() {
 }
 
 #[test]
-fn more_held_out_than_there_is() {
+fn more_held_out_samples_than_the_file_has() {
     World::new().refuses(
         "train --model model --data rows.jsonl --out out --held-out 8",
         "error: rows.jsonl: expected fewer than 8 held-out samples of 8, found: 8\n\n\
@@ -75,27 +75,27 @@ fn more_held_out_than_there_is() {
 fn marks_and_blank_lines_of_other_systems_are_accepted() {
     check_accepted(
         "\u{feff}{\"text\": \"abc\"}\r\n\r\n  {\"text\": \"abcd\"}\r\n\n",
-        "2 rows, 5 tokens that count\n",
+        "2 samples, 5 labelled tokens\n",
     );
 }
 
 #[test]
-fn rows_longer_than_the_sequence_are_counted_and_cut() {
+fn samples_longer_than_a_row_are_counted_and_truncated() {
     let long = "x".repeat(100);
     check_accepted(
         format!("{{\"text\": \"abc\"}}\n{{\"text\": \"{long}\"}}\n"),
-        "2 rows, 33 tokens that count\n1 of 2 rows is longer than 32 tokens and was cut\n",
+        "2 samples, 33 labelled tokens\n1 of 2 samples is longer than 32 tokens and was truncated\n",
     );
     check_accepted(
         format!("{{\"text\": \"abc\"}}\n{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
-        "2 rows, 2 tokens that count\n\
-         1 of 2 rows is longer than 32 tokens and was cut\n\
-         1 of 2 rows has nothing to learn within that and was left out\n",
+        "2 samples, 2 labelled tokens\n\
+         1 of 2 samples is longer than 32 tokens and was truncated\n\
+         1 of 2 samples has no label within 32 tokens and was left out\n",
     );
 }
 
 #[test]
-fn nothing_to_learn_in_any_row() {
+fn no_label_in_any_sample() {
     let long = "x".repeat(100);
     check(
         format!("{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
@@ -141,19 +141,19 @@ fn files_of_other_formats_are_one_error() {
 }
 
 #[test]
-fn an_array_of_rows_is_read() {
+fn an_array_of_samples_is_read() {
     check_accepted(
         "[\n  {\n    \"text\": \"abc\"\n  },\n  {\n    \"text\": \"abcd\",\n    \"id\": 7\n  }\n]\n",
-        "2 rows, 5 tokens that count\nwarning: d.jsonl: ignored keys: `id` in 1 sample\n",
+        "2 samples, 5 labelled tokens\nwarning: d.jsonl: ignored keys: `id` in 1 sample\n",
     );
 }
 
 #[test]
-fn held_out_rows_with_nothing_to_learn_do_not_stop_a_run() {
+fn held_out_samples_without_labels_do_not_stop_a_run() {
     let world = World::new();
     let row = |prompt: &str| format!("{{\"prompt\": \"{prompt}\", \"completion\": \"y\"}}\n");
     world.write("d.jsonl", row(&"x".repeat(100)) + &row("a"));
-    // Seeds hold out one row or the other.
+    // Seeds hold out one sample or the other.
     let both: Vec<String> = (0..8)
         .map(|seed| {
             world.hloom(&format!(
@@ -163,19 +163,19 @@ fn held_out_rows_with_nothing_to_learn_do_not_stop_a_run() {
         })
         .map(|ran| format!("{:?} {}", ran.code, ran.err.split("loading weights\n").next().unwrap()))
         .collect();
-    let left_out = "Some(0) computing in float32 (the default on CPUs)\n1 row, 2 tokens that count\n\
+    let left_out = "Some(0) computing in float32 (the default on CPUs)\n1 sample, 2 labelled tokens\n\
                     warning: d.jsonl: no held-out sample has a label within its first 32 tokens (lines 1): nothing is held out\n  \
                     hint: raise the sequence length, or shorten the prompts\n";
     assert!(both.iter().any(|text| text == left_out), "{both:#?}");
 }
 
 #[test]
-fn a_question_without_a_template_is_told_as_one() {
+fn a_question_without_a_template_is_an_error_of_the_question() {
     let world = World::new();
     world.remove("model/chat_template.jinja");
     world.refuses(
         "train --model model --data rows.jsonl --out out --steps 2 --seq 32 --question why?",
-        "computing in float32 (the default on CPUs)\n8 rows, 32 tokens that count\nerror: --question: expected a chat template, found none\n\n\
+        "computing in float32 (the default on CPUs)\n8 samples, 32 labelled tokens\nerror: --question: expected a chat template, found none\n\n\
          hint: put the model's chat_template.jinja beside its tokenizer.json, or ask no question\n",
     );
 }

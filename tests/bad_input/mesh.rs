@@ -134,7 +134,7 @@ fn a_run_meets_the_same_problems() {
     }
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --mesh nowhere.toml",
-        "error: cannot read: nowhere.toml\n  caused by: No such file or directory (os error 2)\n",
+        "error: cannot read the mesh config: nowhere.toml\n  caused by: No such file or directory (os error 2)\n",
     );
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --target cpu:8",

@@ -61,7 +61,7 @@ fn targets_that_match_nothing() {
     );
     check_usage(
         "--targets q_proj,,",
-        "invalid value 'q_proj,,' for '--targets <NAMES>': expected names with commas between them, found: \"q_proj,,\"",
+        "invalid value 'q_proj,,' for '--targets <NAMES>': expected comma-separated names, found: \"q_proj,,\"",
     );
 }
 
@@ -119,7 +119,7 @@ fn models_that_cannot_be_dumped() {
     );
     world.refuses(
         "dump --model tiny --format proto --json",
-        "error: --format: a proto is binary, and would go into a JSON object\n\nhint: write to a file with --out\n",
+        "error: --format: cannot write a binary proto to a JSON object\n\nhint: write it to a file with --out\n",
     );
 }
 

@@ -18,8 +18,6 @@ struct Module {
 const KNOWN: &[&str] = &[
     "src/autodiff: files in a circle: mod.rs, rules, tape",
     "src/autodiff/rules: files in a circle: elementwise, mod.rs",
-    "src/data: files in a circle: batches, chat_templates, dataset, encode, mod.rs, report, sample, sample_json, tokenizer",
-    "src/data/tokenizer: files in a circle: added, mod.rs",
     "src/hlo: files in a circle: builder, loops, mod.rs, text, tree, value, verify",
     "src/mesh: files in a circle: assign, rules",
     "src/templates: files in a circle: mod.rs, signature, substitute",

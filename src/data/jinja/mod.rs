@@ -21,6 +21,8 @@ mod float;
 
 mod value;
 
+mod inspect;
+
 mod input;
 
 mod undefined;

@@ -1,46 +1,23 @@
 //! Encodes text as token ids, and decodes them.
 
-mod added;
-mod backtracking;
-#[cfg(test)]
-mod broken;
-mod contain;
-mod limits;
-
 use std::{
     collections::{BTreeMap, HashSet},
     ops::Range,
     time::SystemTime,
 };
 
-use added::Declared;
-use contain::contain;
-pub use contain::panics_are_contained;
-use limits::Limits;
 use tokenizers::{PostProcessor as _, PostProcessorWrapper};
 
-use super::{ChatTemplate, DataError, TemplateInputs, chat_templates::ChatTemplates};
-use crate::base::Diagnostic;
-
-/// Contents of the tokenizer files of a Hugging Face model folder.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TokenizerFiles<'a> {
-    /// `tokenizer.json`.
-    pub tokenizer: &'a [u8],
-    /// `tokenizer_config.json`.
-    pub config: &'a [u8],
-    /// `chat_template.jinja`. Without this and additional templates, `chat_template` of the config is used.
-    pub chat_template: Option<&'a str>,
-    /// Files in the folder `additional_chat_templates`: names without `.jinja`, and contents.
-    pub additional_chat_templates: &'a [(String, String)],
-    /// `special_tokens_map.json`.
-    pub special_tokens_map: Option<&'a [u8]>,
-    /// `added_tokens.json`.
-    pub added_tokens: Option<&'a [u8]>,
-    /// `eos_token_id` of `config.json` and `generation_config.json`. The first one is the end-of-sequence token if no
-    /// tokenizer file names one.
-    pub eos_ids: &'a [u32],
-}
+use super::{
+    added::check_own_ids,
+    contain::contain,
+    declared::{self, Declared},
+    limits::{self, Limits},
+};
+use crate::{
+    base::Diagnostic,
+    data::{ChatTemplate, DataError, TemplateInputs, TokenizerFiles, chat_templates::ChatTemplates},
+};
 
 /// Treatment of special tokens when token ids are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +46,7 @@ pub struct Tokenizer {
 }
 
 /// A token and the bytes of the text that it covers.
-pub(super) struct TokenSpan {
+pub(crate) struct TokenSpan {
     pub id: u32,
     pub bytes: Range<usize>,
 }
@@ -89,8 +66,8 @@ impl Tokenizer {
         // Batches have their own length, and a file may request more padding than fits in memory.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| DataError::NotATokenizer(error.to_string().into()))?;
-        let config = added::read_object(added::CONFIG, files.config)?;
-        added::check_own_ids(files.tokenizer, &inner)?;
+        let config = declared::read_object(declared::CONFIG, files.config)?;
+        check_own_ids(files.tokenizer, &inner)?;
         limits.check_encode(PROBE).map_err(DataError::NotATokenizer)?;
         probe(&inner).map_err(DataError::NotATokenizer)?;
 
@@ -158,7 +135,7 @@ impl Tokenizer {
     }
 
     /// As [`Self::encode_plain`], with the bytes that each token covers. Tokens that share a character all cover it.
-    pub(super) fn encode_spans(&self, text: &str) -> Result<Vec<TokenSpan>, DataError> {
+    pub(crate) fn encode_spans(&self, text: &str) -> Result<Vec<TokenSpan>, DataError> {
         self.limits.check_encode(text).map_err(DataError::Encode)?;
         let encoding = contain(|| self.inner.encode(text, false)).map_err(DataError::Encode)?;
         let encoding = encoding.map_err(unencodable)?;
@@ -194,7 +171,7 @@ impl Tokenizer {
     }
 
     /// One past the largest id, including added tokens. The vocabulary of a model may be larger; if it is smaller,
-    /// [`super::Dataset::check_vocab`] reports the ids beyond it.
+    /// [`Dataset::check_vocab`](crate::data::Dataset::check_vocab) reports the ids beyond it.
     pub fn vocab_size(&self) -> usize {
         self.ids.last().map_or(0, |&id| id as usize + 1)
     }

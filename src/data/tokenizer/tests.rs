@@ -4,8 +4,8 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::*;
-use crate::data::testing;
+use super::Tokenizer;
+use crate::data::{DataError, SpecialTokens, TokenizerFiles, testing};
 
 fn load(file: &[u8]) -> Result<Tokenizer, DataError> {
     let files = TokenizerFiles { tokenizer: file, config: b"{}", ..TokenizerFiles::default() };
