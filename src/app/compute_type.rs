@@ -7,6 +7,14 @@ use crate::{
 };
 
 /// The element type of weights and activations in a step, and the reason for it.
+///
+/// ```
+/// use hloom::{app::ComputeType, base::DType, targets::Platform};
+///
+/// let own = Some(DType::BF16);
+/// assert_eq!(ComputeType::new(None, own, &[Platform::Rocm]).dtype, DType::BF16);
+/// assert_eq!(ComputeType::new(None, own, &[Platform::Cpu]).dtype, DType::F32);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeType {
     /// The type.

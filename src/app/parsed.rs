@@ -13,6 +13,14 @@ use crate::{
 };
 
 /// A value that is parsed from the text that users write.
+///
+/// ```
+/// use hloom::{app::Parsed, targets::Target};
+///
+/// let target: Parsed<Target> = "mi300x:8".parse()?;
+/// assert_eq!(target.0.devices(), 8);
+/// # Ok::<(), hloom::app::ParseValueError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<T>(pub T);
 

@@ -12,6 +12,22 @@ use crate::{
 };
 
 /// A workload with the model and the adapters that it refers to, resolved from settings without any weights.
+///
+/// ```
+/// use hloom::{
+///     app::{OwnedWorkload, resolve::BatchShards, settings::Settings},
+///     base::DType,
+///     targets::Platform,
+/// };
+///
+/// let settings = Settings { batch: Some(2), seq: Some(4096), ..Settings::default() };
+/// let one_device = BatchShards { num_shards: 1, multiple: 1 };
+/// let owned = OwnedWorkload::new("llama3.1-8b", &settings, one_device, &[Platform::Rocm])?;
+/// let workload = owned.as_workload();
+/// // Without a setting, a step computes in the model's own type.
+/// assert_eq!((workload.batch, workload.seq, workload.dtype), (2, 4096, DType::BF16));
+/// # Ok::<(), hloom::app::AppError>(())
+/// ```
 pub struct OwnedWorkload {
     config: Config,
     /// The adapters, as requested.

@@ -4,6 +4,19 @@ use super::{Dataset, TokenizedSample, order::Shuffle};
 use crate::base::Literal;
 
 /// Rows of token ids with their labels. A row has one segment, or several where the dataset is packed, then padding.
+///
+/// ```
+/// use hloom::{base::Literal, data::Batch};
+///
+/// // Two samples packed in a row of eight tokens, and two tokens of padding.
+/// let tokens = Literal::s32s([1, 8], &[5, 6, 7, 8, 9, 4, 0, 0]);
+/// let segments = Literal::s32s([1, 8], &[1, 1, 1, 2, 2, 2, 0, 0]);
+/// let labels = Literal::s32s([1, 8], &[5, 6, 7, 8, 9, 4, Batch::IGNORED, Batch::IGNORED]);
+/// let batch = Batch::with_segments(tokens, segments, labels);
+/// assert!(batch.is_packed());
+/// // The first token of a segment is not predicted from the segment before it.
+/// assert_eq!((batch.num_segments, batch.num_label_tokens), (2, 4));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// `s32[batch, seq]`.

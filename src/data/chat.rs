@@ -19,6 +19,21 @@ pub enum Ending {
 
 /// The chat template of a model: a Jinja template that renders a conversation as text, as `apply_chat_template` of
 /// Hugging Face transformers does (`utils/chat_template_utils.py`).
+///
+/// ```
+/// use std::{collections::BTreeMap, time::SystemTime};
+///
+/// use hloom::data::{ChatTemplate, Ending, Message, MessageRole, TemplateInputs};
+///
+/// let source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}\
+///               {% if add_generation_prompt %}<assistant>{% endif %}";
+/// let eos = BTreeMap::from([("eos_token".to_owned(), "</s>".to_owned())]);
+/// let template = ChatTemplate::new(source, eos, SystemTime::now())?;
+/// let messages = [Message::new(MessageRole::User, "Hi")];
+/// let prompt = template.render(&messages, &TemplateInputs::default(), Ending::Prompt)?;
+/// assert_eq!(prompt, "<user>Hi</s><assistant>");
+/// # Ok::<(), hloom::data::DataError>(())
+/// ```
 #[derive(Debug)]
 pub struct ChatTemplate {
     origin: TemplateOrigin,

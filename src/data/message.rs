@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-/// MessageRole of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
+/// Role of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
 /// [`Message::KNOWN_ROLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageRole {

@@ -9,6 +9,21 @@ use super::{
 use crate::base::{Diagnostic, Location};
 
 /// The samples of a file.
+///
+/// ```
+/// use hloom::data::SampleFile;
+///
+/// let text = br#"{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}
+/// {"prompt": "The capital of Norway is", "completion": " Oslo."}
+/// "#;
+/// let file = SampleFile::parse("samples.jsonl", text)?;
+/// assert_eq!(file.samples.len(), 2);
+///
+/// // Every invalid line is reported, with its number.
+/// let error = SampleFile::parse("samples.jsonl", b"{\"promt\": \"a\", \"completion\": \"b\"}").unwrap_err();
+/// assert!(error.to_string().contains("samples.jsonl:1"));
+/// # Ok::<(), hloom::data::DataError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleFile {
     /// Name of the file, as the user gave it.
