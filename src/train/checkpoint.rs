@@ -11,11 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Model, TrainError, Trainer,
-    adapter::{Factors, adapter_config},
-    config::RunConfig,
-};
+use super::{Model, TrainError, Trainer, adapter::adapter_config, config::RunConfig, factors::Factors};
 use crate::{
     base::{ArrayShape, DType, Literal, Setting, hex},
     data::Dataset,

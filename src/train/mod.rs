@@ -7,6 +7,7 @@ mod config;
 mod encoded;
 mod error;
 mod events;
+mod factors;
 pub mod generate;
 mod metrics;
 mod model;
@@ -14,12 +15,11 @@ pub mod parity;
 pub mod run;
 mod trainer;
 
-pub use adapter::{
-    OpenedAdapter, adapter_config, initial_factors, lora_spec, open_adapter, peft_tensors, stack_factors,
-};
+pub use adapter::{OpenedAdapter, adapter_config, lora_spec, open_adapter};
 pub use config::{RunConfig, RunSettings, Start};
 pub use encoded::{Encoded, RunData};
 pub use error::TrainError;
 pub use events::{Event, Observer, StepRecord, Summary, When};
+pub use factors::{Factors, initial_factors, peft_tensors, stack_factors};
 pub use model::{Model, model_config};
 pub use trainer::{StepMetrics, Trainer};

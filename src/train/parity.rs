@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Model, TrainError, Trainer,
-    adapter::{Factors, OpenedAdapter, open_adapter, peft_tensors},
+    adapter::{OpenedAdapter, open_adapter},
+    factors::{Factors, peft_tensors},
 };
 use crate::{
     base::{DType, Literal, Setting, read_text},

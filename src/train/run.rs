@@ -4,9 +4,10 @@ use std::time::{Instant, SystemTime};
 
 use super::{
     Encoded, Event, Model, Observer, StepMetrics, StepRecord, Summary, TrainError, Trainer, When,
-    adapter::{Factors, adapter_config, initial_factors, peft_tensors},
+    adapter::adapter_config,
     checkpoint::{self, Record},
     config::RunConfig,
+    factors::{Factors, initial_factors, peft_tensors},
     generate,
     metrics::Metrics,
 };

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{TrainError, adapter::Factors};
+use super::{TrainError, factors::Factors};
 use crate::{
     base::{ArrayShape, DType, Literal},
     data::Batch,
