@@ -12,6 +12,18 @@ pub enum Severity {
 }
 
 /// A problem of the input: its location, what was found, and what was expected.
+///
+/// ```
+/// use hloom::base::{Diagnostic, Location, did_you_mean};
+///
+/// let known = ["fsdp", "tensor"];
+/// let diagnostic = Diagnostic::error(Location::line("mesh.toml", 3).at("heads"), "unknown axis: tensr")
+///     .with_hint(did_you_mean("tensr", known, "the axes are"));
+/// assert_eq!(
+///     diagnostic.to_string(),
+///     "mesh.toml:3: `heads`: unknown axis: tensr\n  hint: did you mean `tensor`?",
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Whether the input can be used.

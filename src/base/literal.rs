@@ -3,6 +3,15 @@ use half::{bf16, f16};
 use super::{ArrayShape, DType};
 
 /// A dense array in host memory: row-major, little-endian.
+///
+/// ```
+/// use hloom::base::{ArrayShape, DType, Literal};
+///
+/// let literal = Literal::from_f64s(ArrayShape::new(DType::BF16, [2]), [1.0, 0.1]);
+/// assert_eq!(literal.bytes(), [0x80, 0x3f, 0xcd, 0x3d]);
+/// // bfloat16 has 8 significant bits.
+/// assert_eq!(literal.to_f64s(), [1.0, 0.100_097_656_25]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Literal {
     shape: ArrayShape,

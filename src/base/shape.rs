@@ -55,6 +55,15 @@ impl fmt::Display for ArrayShape {
 }
 
 /// The shape of an HLO value: an array or a tuple of shapes.
+///
+/// ```
+/// use hloom::base::{ArrayShape, DType, Shape};
+///
+/// let ids = ArrayShape::new(DType::S32, [8, 2048]);
+/// let state = Shape::Tuple(vec![ids.clone().into(), Shape::scalar(DType::F32)]);
+/// assert_eq!(state.to_string(), "(s32[8,2048], f32[])");
+/// assert_eq!(state.bytes(), ids.bytes() + 4);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// A dense array.

@@ -55,6 +55,21 @@ impl fmt::Display for Targets {
 }
 
 /// What to adapt and how: the fields of PEFT's `LoraConfig` that decide it.
+///
+/// ```
+/// use hloom::model::{Config, LoraSpec, Targets};
+///
+/// let spec = LoraSpec {
+///     targets: Targets::Names(vec!["q_proj".into(), "v_proj".into()]),
+///     rank_pattern: vec![("layers.0.self_attn.v_proj".into(), 4)],
+///     ..LoraSpec::all_linear(8, 16.0)
+/// };
+/// let plan = spec.resolve(&Config::builtin("tiny")?)?;
+/// let adapters: Vec<String> =
+///     plan.iter().map(|(layer, linear, adapted)| format!("{layer} {linear} {}", adapted.rank)).collect();
+/// assert_eq!(adapters, ["0 q_proj 8", "0 v_proj 4", "1 q_proj 8", "1 v_proj 8"]);
+/// # Ok::<(), hloom::base::Diagnostics>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraSpec {
     /// The rank where no pattern says otherwise.

@@ -60,6 +60,14 @@ impl FromStr for ScheduleKind {
 ///
 /// The values are those of transformers' `get_constant_schedule_with_warmup`,
 /// `get_linear_schedule_with_warmup` and `get_cosine_schedule_with_warmup` (half a wave).
+///
+/// ```
+/// use hloom::optim::{Schedule, ScheduleKind};
+///
+/// let schedule = Schedule { kind: ScheduleKind::Linear, peak_lr: 1e-3, warmup_steps: 2, total_steps: 6 };
+/// let rates: Vec<f64> = (0..=6).map(|step| schedule.lr(step)).collect();
+/// assert_eq!(rates, [0.0, 0.5e-3, 1e-3, 0.75e-3, 0.5e-3, 0.25e-3, 0.0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     /// What follows the warm-up.

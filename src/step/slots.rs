@@ -99,6 +99,28 @@ impl Slot {
 }
 
 /// A module with the slots of its arguments and results.
+///
+/// ```
+/// use hloom::{
+///     base::DType,
+///     model::{Config, LoraSpec},
+///     step::{self, Packing, Role, StepKind, StepSpec, Workload},
+///     templates::TemplateLibrary,
+/// };
+///
+/// let config = Config::builtin("tiny")?;
+/// let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
+/// let templates = TemplateLibrary::embedded();
+/// let workload =
+///     Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 16, packing: Packing::Off };
+/// let program = step::build(&StepSpec::new(workload, &templates), StepKind::NextLogits)?;
+/// // The arguments of a call, besides weights and adapters.
+/// let of_call = program.inputs.iter().filter(|slot| !matches!(slot.role, Role::Base(_) | Role::Adapter(_)));
+/// let of_call: Vec<String> = of_call.map(|slot| format!("{} {}", slot.role, slot.shape())).collect();
+/// assert_eq!(of_call, ["input_ids s32[2,16]", "position s32[2]"]);
+/// assert_eq!(program.outputs[0].shape().to_string(), "f32[2,512]");
+/// # Ok::<(), hloom::step::StepError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StepProgram {
     /// The program.

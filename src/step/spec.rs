@@ -8,6 +8,28 @@ use crate::{
 };
 
 /// Everything that a step is built from.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+///
+/// use hloom::{
+///     base::DType,
+///     model::{Config, LoraSpec},
+///     step::{self, Packing, StepKind, StepOptions, StepSpec, Workload},
+///     templates::TemplateLibrary,
+/// };
+///
+/// let config = Config::builtin("tiny")?;
+/// let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
+/// let templates = TemplateLibrary::embedded();
+/// let workload =
+///     Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 6, seq: 16, packing: Packing::Off };
+/// let options = StepOptions { micro_batches: NonZeroUsize::new(4).unwrap(), ..StepOptions::for_length(16) };
+/// let spec = StepSpec { options, ..StepSpec::new(workload, &templates) };
+/// let error = step::build(&spec, StepKind::Train).unwrap_err();
+/// assert_eq!(error.to_string(), "micro_batches: expected a batch that 4 micro-batches divide, found 6");
+/// # Ok::<(), hloom::base::Diagnostics>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct StepSpec<'a> {
     /// Model, adapters and batch.

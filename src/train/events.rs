@@ -68,6 +68,25 @@ pub enum When {
 }
 
 /// One line of `metrics.jsonl`.
+///
+/// ```
+/// use hloom::train::StepRecord;
+///
+/// let record = StepRecord {
+///     step: 1,
+///     loss: 2.5,
+///     learning_rate: 1e-4,
+///     grad_norm: 0.75,
+///     num_label_tokens: 1900,
+///     tokens_per_second: 4096.0,
+///     seconds: 0.5,
+/// };
+/// assert_eq!(
+///     serde_json::to_string(&record)?,
+///     r#"{"step":1,"loss":2.5,"learning_rate":0.0001,"grad_norm":0.75,"num_label_tokens":1900,"tokens_per_second":4096.0,"seconds":0.5}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StepRecord {
     /// Counted from one.

@@ -7,6 +7,21 @@ use crate::base::DType;
 ///
 /// Every constructor checks that no size is zero, that `num_key_value_heads` divides
 /// `num_attention_heads`, that `head_dim` is even and that there are at most 2^50 parameters.
+///
+/// ```
+/// use hloom::model::Config;
+///
+/// let config = Config::builtin("llama3.1-8b")?;
+/// assert_eq!(config.param_count(), 8_030_261_248);
+///
+/// // A file is read with the field names of transformers, and every problem in it is reported.
+/// let problems = Config::from_toml("model_type = \"llama\"\nvocab_size = 0\n", "small.toml").unwrap_err();
+/// assert_eq!(
+///     problems.iter().next().map(ToString::to_string).as_deref(),
+///     Some("small.toml: `vocab_size`: expected a whole number from 1 to 2147483647, found 0"),
+/// );
+/// # Ok::<(), hloom::base::Diagnostics>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
     /// Token ids the embedding knows.
