@@ -8,7 +8,7 @@ use hloom::{
     hlo::ModuleBuilder,
     model::{
         Config,
-        nn::{Attention, RopeTable, Scope, attention},
+        nn::{Attention, ModelScope, RopeTable, attention},
     },
     templates::{Instantiator, TemplateError, TemplateLibrary},
     testing::CpuBuild,
@@ -64,8 +64,14 @@ impl Case {
         };
         let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
         let templates = Instantiator::new(templates, &module, &vjps);
-        let scope =
-            Scope { templates: &templates, config: &config, t, batch: BATCH, seq, attention: attention_kind };
+        let scope = ModelScope {
+            templates: &templates,
+            config: &config,
+            t,
+            batch: BATCH,
+            seq,
+            attention: attention_kind,
+        };
         let [queries, keys] = self.sizes();
         let segments = self.segments();
         let primal = module.try_define("primal", |b| {

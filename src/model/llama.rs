@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Linear, Param, features,
-    nn::{self, LoraValues, RopeTable, Scope},
+    nn::{self, LoraValues, ModelScope, RopeTable},
 };
 use crate::{
     hlo::{DotDims, Value},
@@ -25,7 +25,7 @@ pub struct LayerValues<'b> {
 /// # Errors
 /// If a template is invalid.
 pub fn layer<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     x: Value<'b>,
     table: RopeTable<'b>,
     segments: Option<Value<'b>>,
@@ -57,7 +57,7 @@ pub fn layer<'b>(
 /// # Errors
 /// If a template is invalid.
 pub fn logits<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     x: Value<'b>,
     final_norm: Value<'b>,
     head: Value<'b>,

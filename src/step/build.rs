@@ -13,7 +13,7 @@ use crate::{
     mesh::WithLogicalSharding,
     model::{
         Param, llama,
-        nn::{self, NextToken, Scope},
+        nn::{self, ModelScope, NextToken},
     },
     templates::Instantiator,
 };
@@ -166,10 +166,10 @@ impl StepBuilder<'_> {
     }
 
     fn next_logits<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
-        let Scope { batch, config, .. } = self.scope;
+        let ModelScope { batch, config, .. } = self.scope;
         let x = self.forward(b, args)?;
         let at = self.at_position(x, args[&Role::Position]).reshape(&[batch, 1, config.hidden_size]);
-        let logits = self.logits(&Scope { seq: 1, ..self.scope }, args, at)?;
+        let logits = self.logits(&ModelScope { seq: 1, ..self.scope }, args, at)?;
         Ok(vec![(Role::NextLogits, logits.reshape(&[batch, config.vocab_size]))])
     }
 
@@ -185,7 +185,7 @@ impl StepBuilder<'_> {
 
     fn logits<'b>(
         &self,
-        scope: &Scope<'_>,
+        scope: &ModelScope<'_>,
         args: &StepArgs<'b>,
         x: Value<'b>,
     ) -> Result<Value<'b>, StepError> {

@@ -4,7 +4,7 @@ use super::{Packing, Role, StepSpec, Workload, tensors::Catalog};
 use crate::{
     base::DType,
     hlo::{Builder, Value},
-    model::{Param, nn::Scope},
+    model::{Param, nn::ModelScope},
     templates::Instantiator,
 };
 
@@ -17,7 +17,7 @@ pub(super) type StepResults<'b> = Vec<(Role, Value<'b>)>;
 /// The context in which the pieces of a step are built.
 pub(super) struct StepBuilder<'a> {
     pub spec: &'a StepSpec<'a>,
-    pub scope: Scope<'a>,
+    pub scope: ModelScope<'a>,
     pub catalog: &'a Catalog<'a>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> StepBuilder<'a> {
     pub fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, instantiator: &'a Instantiator<'a>) -> Self {
         let Workload { config, dtype, batch, seq, .. } = spec.workload;
         let attention = spec.options.attention;
-        let scope = Scope { templates: instantiator, config, t: dtype, batch, seq, attention };
+        let scope = ModelScope { templates: instantiator, config, t: dtype, batch, seq, attention };
         Self { spec, scope, catalog }
     }
 

@@ -16,7 +16,7 @@ use crate::{
     mesh::WithLogicalSharding,
     model::{
         Param, llama,
-        nn::{self, Scope},
+        nn::{self, ModelScope},
     },
 };
 
@@ -105,8 +105,8 @@ impl StepBuilder<'_> {
 
     /// The computation from [`HeadInputs`] of `length` positions to the sum of their loss.
     fn head(&self, module: &ModuleBuilder, length: usize) -> Result<CompId, StepError> {
-        let scope = Scope { seq: length, ..self.scope };
-        let &Scope { config, t, batch, .. } = &scope;
+        let scope = ModelScope { seq: length, ..self.scope };
+        let &ModelScope { config, t, batch, .. } = &scope;
         module.try_define("head", |b| {
             let x = b.parameter("x", ArrayShape::new(t, [batch, length, config.hidden_size]));
             let norm = b.parameter("norm", ArrayShape::new(t, [config.hidden_size]));
@@ -128,7 +128,7 @@ impl StepBuilder<'_> {
         // What a loop would gather in every iteration is gathered once; what is computed with as it is stored is not moved.
         let head = args[&self.head_role()].with_logical_sharding(llama::head_sharding(&self.head_param()));
         let norm = args[&Role::Base(Param::FinalNorm)];
-        let &Scope { config, batch, .. } = &self.scope;
+        let &ModelScope { config, batch, .. } = &self.scope;
         let x = x.pad_to(&[batch, chunks.positions(), config.hidden_size], 0.0);
         let x = x.with_logical_sharding(nn::residual());
         let target = target.pad_to(&[batch, chunks.positions()], f64::from(nn::IGNORED));
@@ -144,7 +144,7 @@ impl StepBuilder<'_> {
 
     /// The number of positions whose logits take [`LOGITS_BYTES`] on a device.
     fn default_chunk(&self) -> usize {
-        let Scope { batch, config, .. } = self.scope;
+        let ModelScope { batch, config, .. } = self.scope;
         let one_position = ArrayShape::new(DType::F32, [batch, 1, config.vocab_size]);
         let logical = llama::logits_sharding(&self.head_param());
         let sharding = self.spec.mesh.map(|plan| plan.assign_logical(&logical, &one_position, "logits"));

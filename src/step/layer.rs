@@ -14,7 +14,7 @@ use crate::{
     model::{
         AdapterId, Factor, Linear,
         llama::{self, LayerValues},
-        nn::{self, LoraValues, RopeTable, Scope},
+        nn::{self, LoraValues, ModelScope, RopeTable},
         sizes,
     },
 };
@@ -132,7 +132,7 @@ impl StepBuilder<'_> {
     }
 
     fn layer_parameters<'b>(&self, b: &'b Builder<'b>) -> LayerInputs<'b> {
-        let &Scope { config, t, batch, seq, .. } = &self.scope;
+        let &ModelScope { config, t, batch, seq, .. } = &self.scope;
         let x = b.parameter("x", ArrayShape::new(t, [batch, seq, config.hidden_size]));
         let table = ArrayShape::new(DType::F32, [seq, 2, config.head_dim / 2]);
         let rope = RopeTable { cos: b.parameter("cos", table.clone()), sin: b.parameter("sin", table) };

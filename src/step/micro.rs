@@ -12,7 +12,7 @@ use crate::{
     mesh::WithLogicalSharding,
     model::{
         AdapterId,
-        nn::{NextToken, Scope, per_token},
+        nn::{ModelScope, NextToken, per_token},
     },
 };
 
@@ -81,7 +81,7 @@ impl StepBuilder<'_> {
             return Err(Diagnostics(vec![Diagnostic::error(Location::file("micro_batches"), message)]).into());
         }
         let rows = batch / count;
-        let step = StepBuilder { scope: Scope { batch: rows, ..self.scope }, ..*self };
+        let step = StepBuilder { scope: ModelScope { batch: rows, ..self.scope }, ..*self };
         b.fori_loop("micro_batches", count, zeros(), (args.clone(), targets), |iteration| {
             let Iteration { b, index: number, carry: sums, captures: (mut args, mut targets) } = iteration;
             let first = number * index(b, rows);

@@ -2,7 +2,7 @@ use super::{Remat, Workload, builder::StepBuilder};
 use crate::{
     base::{DType, MemorySpace},
     hlo::Value,
-    model::nn::Scope,
+    model::nn::ModelScope,
 };
 
 /// Which layers run forward a second time: `num_groups` groups of `group_len` layers, of which only the input of the first
@@ -37,7 +37,7 @@ impl RematSchedule {
 impl StepBuilder<'_> {
     /// The rematerialization policy: the one of the options, else one by the memory it takes.
     pub fn remat(&self) -> Remat {
-        let Scope { batch, .. } = self.scope;
+        let ModelScope { batch, .. } = self.scope;
         let batch_shards = self.spec.mesh.map_or(1, |plan| plan.batch_shards(batch));
         self.spec.options.remat_of(&Workload { batch, ..self.spec.workload }, batch_shards)
     }

@@ -1,4 +1,4 @@
-use super::scope::Scope;
+use super::scope::ModelScope;
 use crate::{
     hlo::Value,
     templates::{TemplateError, template_args},
@@ -8,8 +8,12 @@ use crate::{
 ///
 /// # Errors
 /// If the template is invalid.
-pub fn embed<'b>(scope: &Scope<'_>, table: Value<'b>, ids: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+pub fn embed<'b>(
+    scope: &ModelScope<'_>,
+    table: Value<'b>,
+    ids: Value<'b>,
+) -> Result<Value<'b>, TemplateError> {
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };
     templates.call(ids.builder(), "embed", args, &[table, ids])
 }

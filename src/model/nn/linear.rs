@@ -1,4 +1,4 @@
-use super::scope::{Scope, per_token};
+use super::scope::{ModelScope, per_token};
 use crate::{
     hlo::Value,
     mesh::WithLogicalSharding,
@@ -23,14 +23,14 @@ pub struct LoraValues<'b> {
 /// # Errors
 /// If the template is invalid.
 pub fn linear<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     linear: Linear,
     x: Value<'b>,
     weight: Value<'b>,
     bias: Option<Value<'b>>,
     adapter: Option<LoraValues<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let Features { input, output } = features(linear, config);
     let logical = per_token(&output);
     let (input, output) = (sizes(&input), sizes(&output));

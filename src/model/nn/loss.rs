@@ -1,4 +1,4 @@
-use super::scope::Scope;
+use super::scope::ModelScope;
 use crate::{
     hlo::{Value, value_tree},
     templates::{TemplateError, template_args},
@@ -22,8 +22,8 @@ value_tree! { NextToken { target, num_label_tokens } }
 ///
 /// # Errors
 /// If the template is invalid.
-pub fn next_token<'b>(scope: &Scope<'_>, labels: Value<'b>) -> Result<NextToken<'b>, TemplateError> {
-    let &Scope { templates, batch, seq, .. } = scope;
+pub fn next_token<'b>(scope: &ModelScope<'_>, labels: Value<'b>) -> Result<NextToken<'b>, TemplateError> {
+    let &ModelScope { templates, batch, seq, .. } = scope;
     let both = templates.call(labels.builder(), "next_token", template_args! { batch, seq }, &[labels])?;
     Ok(NextToken { target: both.get(0), num_label_tokens: both.get(1) })
 }
@@ -32,8 +32,12 @@ pub fn next_token<'b>(scope: &Scope<'_>, labels: Value<'b>) -> Result<NextToken<
 ///
 /// # Errors
 /// If a template is invalid.
-pub fn loss<'b>(scope: &Scope<'_>, logits: Value<'b>, target: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+pub fn loss<'b>(
+    scope: &ModelScope<'_>,
+    logits: Value<'b>,
+    target: Value<'b>,
+) -> Result<Value<'b>, TemplateError> {
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let b = logits.builder();
     let args = template_args! { t, batch, seq, vocab: config.vocab_size };
     let log_sum_exp = templates.call(b, "log_sum_exp", args, &[logits])?;

@@ -1,4 +1,4 @@
-use super::scope::Scope;
+use super::scope::ModelScope;
 use crate::{
     hlo::Value,
     templates::{TemplateError, template_args},
@@ -8,8 +8,8 @@ use crate::{
 ///
 /// # Errors
 /// If the template is invalid.
-pub fn mlp<'b>(scope: &Scope<'_>, gate: Value<'b>, up: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+pub fn mlp<'b>(scope: &ModelScope<'_>, gate: Value<'b>, up: Value<'b>) -> Result<Value<'b>, TemplateError> {
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     templates.call(
         gate.builder(),
         "swiglu",

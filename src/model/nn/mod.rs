@@ -16,4 +16,4 @@ pub use loss::{IGNORED, NextToken, loss, next_token};
 pub use mlp::mlp;
 pub use norm::norm;
 pub use rope::{RopeTable, rope, rope_table};
-pub use scope::{Attention, Scope, per_token, residual};
+pub use scope::{Attention, ModelScope, per_token, residual};

@@ -1,4 +1,4 @@
-use super::scope::{Scope, residual};
+use super::scope::{ModelScope, residual};
 use crate::{
     hlo::Value,
     mesh::WithLogicalSharding,
@@ -9,8 +9,8 @@ use crate::{
 ///
 /// # Errors
 /// If the template is invalid.
-pub fn norm<'b>(scope: &Scope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+pub fn norm<'b>(scope: &ModelScope<'_>, x: Value<'b>, weight: Value<'b>) -> Result<Value<'b>, TemplateError> {
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, dim: config.hidden_size, eps: config.rms_norm_eps };
     Ok(templates.call(x.builder(), "rms_norm", args, &[x, weight])?.with_logical_sharding(residual()))
 }

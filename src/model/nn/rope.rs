@@ -1,4 +1,4 @@
-use super::scope::Scope;
+use super::scope::ModelScope;
 use crate::{
     base::Literal,
     hlo::{Builder, Value, value_tree},
@@ -20,8 +20,8 @@ value_tree! { RopeTable { cos, sin } }
 ///
 /// # Errors
 /// If the template is invalid.
-pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable<'b>, TemplateError> {
-    let &Scope { templates, config, seq, .. } = scope;
+pub fn rope_table<'b>(scope: &ModelScope<'_>, b: &'b Builder<'b>) -> Result<RopeTable<'b>, TemplateError> {
+    let &ModelScope { templates, config, seq, .. } = scope;
     let frequencies: Vec<f32> =
         config.rope.inverse_frequencies(config.head_dim).into_iter().map(|f| f as f32).collect();
     let half = frequencies.len();
@@ -35,12 +35,12 @@ pub fn rope_table<'b>(scope: &Scope<'_>, b: &'b Builder<'b>) -> Result<RopeTable
 /// # Errors
 /// If the template is invalid.
 pub fn rope<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     x: Value<'b>,
     table: RopeTable<'b>,
     heads: usize,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, heads, head_dim: config.head_dim, half: config.head_dim / 2 };
     templates.call(x.builder(), "rope", args, &[x, table.cos, table.sin])
 }

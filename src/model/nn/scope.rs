@@ -43,7 +43,7 @@ impl Attention {
 
 /// What every piece needs to know of the step it is part of.
 #[derive(Clone, Copy)]
-pub struct Scope<'m> {
+pub struct ModelScope<'m> {
     /// Where templates come from and go to.
     pub templates: &'m Instantiator<'m>,
     /// The model.

@@ -4,7 +4,7 @@
 //! query block is carried from iteration to iteration and reset at its first pair; results are written in every iteration, and
 //! those of its last pair remain. The trip count is known to the compiler, which that of a nested loop would not be.
 
-use super::{Scope, scale, seen};
+use super::{ModelScope, scale, seen};
 use crate::{
     base::{ArrayShape, DType, Shape},
     hlo::{Builder, CompId, ComparisonDirection, Iteration, Value, value_tree},
@@ -14,7 +14,11 @@ use crate::{
 
 /// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, where rows hold several sequences, the segments;
 /// and its gradient.
-pub(super) fn instantiate(scope: &Scope<'_>, block: usize, packed: bool) -> Result<CompId, TemplateError> {
+pub(super) fn instantiate(
+    scope: &ModelScope<'_>,
+    block: usize,
+    packed: bool,
+) -> Result<CompId, TemplateError> {
     let blocks = Blocks::new(scope, block, packed);
     let module = scope.templates.module();
     let forward = module.try_define("attention", |b| blocks.forward(b))?;
@@ -24,7 +28,7 @@ pub(super) fn instantiate(scope: &Scope<'_>, block: usize, packed: bool) -> Resu
 }
 
 struct Blocks<'a> {
-    scope: &'a Scope<'a>,
+    scope: &'a ModelScope<'a>,
     /// Queries and keys of a block.
     block: usize,
     /// How many there are in a sequence; the last is filled up.
@@ -110,7 +114,7 @@ value_tree! {
 }
 
 impl<'a> Blocks<'a> {
-    fn new(scope: &'a Scope<'a>, block: usize, packed: bool) -> Self {
+    fn new(scope: &'a ModelScope<'a>, block: usize, packed: bool) -> Self {
         let block = block.clamp(1, scope.seq);
         let (kv_heads, head_dim) = (scope.config.num_key_value_heads, scope.config.head_dim);
         let group = scope.config.num_attention_heads / kv_heads;
@@ -174,7 +178,7 @@ impl<'a> Blocks<'a> {
     fn backward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
         let (operands, segments) = self.parameters(b);
         let heads = self.scope.config.num_attention_heads;
-        let &Scope { t, batch, seq, .. } = self.scope;
+        let &ModelScope { t, batch, seq, .. } = self.scope;
         let both = [
             ArrayShape::new(t, [batch, seq, heads, self.head_dim]).into(),
             ArrayShape::new(DType::F32, [batch, seq, heads]).into(),
@@ -227,7 +231,7 @@ impl<'a> Blocks<'a> {
 
     /// The parameters of both computations, laid out as the loops take them, and the segments `s32[batch, seq]` of packed rows.
     fn parameters<'b>(&self, b: &'b Builder<'b>) -> (Operands<'b>, Option<Value<'b>>) {
-        let &Scope { t, batch, seq, config, .. } = self.scope;
+        let &ModelScope { t, batch, seq, config, .. } = self.scope;
         let parameter = |name: &str, heads: usize| {
             b.parameter(name, ArrayShape::new(t, [batch, seq, heads, self.head_dim]))
         };
@@ -325,7 +329,7 @@ impl<'a> Blocks<'a> {
         arguments: &[Value<'t>],
     ) -> Result<Value<'t>, TemplateError> {
         let &Self { scope, block, kv_heads, group, head_dim, .. } = self;
-        let &Scope { templates, t, batch, .. } = scope;
+        let &ModelScope { templates, t, batch, .. } = scope;
         let args = template_args! { t, batch, block, kv_heads, group, head_dim, scale: scale(head_dim) };
         templates.call(b, name, args, arguments)
     }

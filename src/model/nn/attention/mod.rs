@@ -2,7 +2,7 @@ mod blocks;
 
 use super::{
     rope::{RopeTable, rope},
-    scope::{Attention, Scope, per_token},
+    scope::{Attention, ModelScope, per_token},
 };
 use crate::{
     base::DType,
@@ -19,14 +19,14 @@ use crate::{
 /// # Errors
 /// If a template is invalid.
 pub fn attention<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     q: Value<'b>,
     k: Value<'b>,
     v: Value<'b>,
     table: RopeTable<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, attention } = scope;
+    let &ModelScope { templates, config, t, batch, seq, attention } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
@@ -57,13 +57,13 @@ pub fn attention<'b>(
 }
 
 fn dense<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     q: Value<'b>,
     k: Value<'b>,
     v: Value<'b>,
     segments: Option<Value<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
-    let &Scope { templates, config, t, batch, seq, .. } = scope;
+    let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let (heads, kv_heads, head_dim) =
         (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     let group = heads / kv_heads;
@@ -80,7 +80,7 @@ fn dense<'b>(
 /// Which of `length` keys each of as many queries sees, `pred[batch, length, length]`, from the positions of the first
 /// query and the first key and the segments `s32[batch, length]` of both.
 fn seen<'b>(
-    scope: &Scope<'_>,
+    scope: &ModelScope<'_>,
     length: usize,
     first: [Value<'b>; 2],
     segments: Option<[Value<'b>; 2]>,
