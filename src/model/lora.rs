@@ -1,12 +1,16 @@
 //! Which linears a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) sits on, with what rank and
 //! scale, in the terms of PEFT 0.21's `LoraConfig`.
 
+mod checks;
 #[cfg(test)]
 mod golden;
 mod matching;
+mod modules;
 mod plan;
 mod python;
+mod report;
 mod resolve;
+mod selector;
 
 use std::fmt;
 

@@ -1,7 +1,10 @@
 //! What PEFT 0.21.2 adapts in a Llama of twelve layers: patterns, and the modules that match. `all qv` are the `q_proj` and
 //! `v_proj` of every layer, `1.q` is one module, and `error` an expression that Python cannot read.
 
-use super::{LoraPlan, LoraSpec, Targets, matching::Pattern};
+use super::{
+    LoraPlan, LoraSpec, Targets,
+    matching::{Pattern, PatternError},
+};
 use crate::model::{Config, Linear};
 
 const EXPRESSIONS: &[(&str, &str)] = &[
@@ -146,7 +149,7 @@ fn letter(linear: Linear) -> &'static str {
     &linear.name()[..1]
 }
 
-/// Chosen modules as the tables have them.
+/// Chosen modules in the notation of the tables.
 fn short(chosen: &[(usize, Linear)]) -> String {
     let of_layer = |wanted: usize| -> String {
         chosen.iter().filter(|(layer, _)| *layer == wanted).map(|&(_, linear)| letter(linear)).collect()
@@ -159,13 +162,13 @@ fn short(chosen: &[(usize, Linear)]) -> String {
     names.join(" ")
 }
 
-fn matching(pattern: &Result<Pattern, String>) -> String {
+fn matching(pattern: &Result<Pattern, PatternError>) -> String {
     let Ok(pattern) = pattern else { return "error".to_owned() };
     let matches = |&(layer, linear): &(usize, Linear)| pattern.matches(&linear.module_name(layer));
     short(&modules().filter(matches).collect::<Vec<_>>())
 }
 
-/// A plan as the tables have it; an expression that cannot be read is an error, another reason leaves nothing.
+/// A plan in the notation of the tables: `error` for a malformed expression, empty if another check fails.
 fn planned(spec: &LoraSpec) -> String {
     let of_plan = |plan: LoraPlan| short(&plan.iter().map(|(l, n, _)| (l, n)).collect::<Vec<_>>());
     match spec.resolve_saved(&twelve()) {
@@ -195,7 +198,7 @@ fn check<'a>(rows: impl Iterator<Item = (String, &'a str, String)>) {
 
 #[test]
 fn expressions_match_as_in_python() {
-    let found = |pattern: &str| matching(&Pattern::whole(pattern, &[]));
+    let found = |pattern: &str| matching(&Pattern::full(pattern, &[]));
     check(EXPRESSIONS.iter().map(|&(pattern, expect)| {
         let expect = if REFUSED.contains(&pattern) { "error" } else { expect };
         (pattern.to_owned(), expect, found(pattern))
