@@ -68,12 +68,8 @@ pub fn settings(
         sample.label_mask.iter().for_each(|&is_label| digest.update([u8::from(is_label)]));
         digest.update(u32::MAX.to_le_bytes());
     }
-    let fields = |value: serde_json::Result<Value>| match value {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    let adapter = fields(serde_json::to_value(adapter_config(&config.settings.lora, None)));
-    let model_config = fields(serde_json::to_value(&model.config));
+    let adapter = json_fields(&adapter_config(&config.settings.lora, None));
+    let model_config = json_fields(&model.config);
     let model_config = model_config.into_iter().map(|(name, value)| (format!("model {name}"), value));
     let AdamW { beta1, beta2, eps, weight_decay } = config.settings.optimizer;
     let plain = [
@@ -100,6 +96,14 @@ pub fn settings(
     Ok(from_json.chain(plain).chain(replaced).collect())
 }
 
+/// The fields of a struct as JSON.
+fn json_fields(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        other => unreachable!("a struct of settings is a JSON object, found {other:?}"),
+    }
+}
+
 /// Writes the state of a trainer, whose adapters are `factors`.
 ///
 /// # Errors
@@ -118,7 +122,7 @@ pub fn write(
         }
     }
     tensors.insert(Role::Updates.to_string(), trainer.get(Role::Updates)?);
-    let json = serde_json::to_vec(record).unwrap_or_default();
+    let json = serde_json::to_vec(record).expect("a record has only numbers and strings");
     tensors.insert(RECORD.to_owned(), Literal::from_bytes(ArrayShape::new(DType::U8, [json.len()]), json));
     Ok(write_safetensors(&out.join(FILE), &tensors, &BTreeMap::new())?)
 }
@@ -129,17 +133,20 @@ pub fn write(
 /// If there is none, or it is malformed.
 pub fn read(out: &Path) -> Result<Saved, TrainError> {
     let path = out.join(FILE);
+    let refused = |problem: String| TrainError::Setting {
+        setting: Setting::Resume,
+        problem,
+        hint: Some(format!("start a new run, without {}", Setting::Resume)),
+    };
     if !exists(out) {
-        return Err(TrainError::Setting {
-            setting: Setting::Resume,
-            problem: format!("there is no checkpoint: {}", path.display()),
-            hint: Some(format!("start a new run, without {}", Setting::Resume)),
-        });
+        return Err(refused(format!("there is no checkpoint: {}", path.display())));
     }
     let mut tensors =
         read_safetensors(&path).map_err(|source| TrainError::Checkpoint { path: path.clone(), source })?;
-    let record = tensors.remove(RECORD).and_then(|record| serde_json::from_slice(record.bytes()).ok());
-    let record = record.ok_or_else(|| wrong(&path, "does not say how far it came".to_owned()))?;
+    let malformed = |problem: &str| refused(format!("{}: `{RECORD}`: {problem}", path.display()));
+    let record = tensors.remove(RECORD).ok_or_else(|| malformed("this tensor is missing"))?;
+    let record = serde_json::from_slice(record.bytes())
+        .map_err(|error| malformed(&format!("malformed JSON: {error}")))?;
     Ok(Saved { path, tensors, record })
 }
 
@@ -268,4 +275,31 @@ fn wrong(path: &Path, problem: String) -> TrainError {
 
 fn moments(id: AdapterId) -> [Role; 2] {
     [Role::Moment1(id), Role::Moment2(id)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_without_a_valid_record_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE);
+        let check = |record: Option<&str>, expect: &str| {
+            let literal = |json: &str| {
+                Literal::from_bytes(ArrayShape::new(DType::U8, [json.len()]), json.as_bytes().to_vec())
+            };
+            let tensors = record.map(|json| (RECORD.to_owned(), literal(json)));
+            write_safetensors(&file, &tensors.into_iter().collect(), &BTreeMap::new()).unwrap();
+            let error = read(folder.path()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("setting `resume`: {}: `record`: {expect}", file.display())
+            );
+            assert_eq!(error.hint().as_deref(), Some("start a new run, without setting `resume`"));
+        };
+        check(None, "this tensor is missing");
+        check(Some("{\"steps\":1}"), "malformed JSON: missing field `samples` at line 1 column 11");
+        check(Some("{"), "malformed JSON: EOF while parsing an object at line 1 column 1");
+    }
 }

@@ -81,7 +81,8 @@ pub fn model_config(path: &Path) -> Result<(Config, Vec<Diagnostic>), TrainError
     let mut config = Config::from_hf(&fields, &file)?;
     let mut warnings = Config::assumptions(&fields, &file);
     if let Ok(mut checkpoint) = files.checkpoint() {
-        fit_config(&mut checkpoint, &mut config).unwrap_or_default();
+        // Tensors that do not fit are an error only where weights are loaded: a plan needs none.
+        drop(fit_config(&mut checkpoint, &mut config));
         checkpoint.note_doubles();
         warnings.extend_from_slice(checkpoint.warnings());
     }

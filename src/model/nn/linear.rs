@@ -43,7 +43,7 @@ pub fn linear<'b>(
             templates.call(b, "dense", args, &[x, weight])?
         }
         Some(adapter) => {
-            let rank = adapter.a.dims().first().copied().unwrap_or_default();
+            let rank = adapter.a.dims()[0];
             let a_in = range(1, input.len());
             let args =
                 template_args! { t, batch, seq, rank, in: input, out: output.clone(), x_in, weight_in, a_in };
