@@ -11,7 +11,7 @@ pub enum Severity {
     Error,
 }
 
-/// A problem of the input: its location, what was found, and what was expected.
+/// A problem in the input: its location, what was found, and what was expected.
 ///
 /// ```
 /// use hloom::base::{Diagnostic, Location, did_you_mean};
@@ -28,11 +28,11 @@ pub enum Severity {
 pub struct Diagnostic {
     /// Whether the input can be used.
     pub severity: Severity,
-    /// A stable name of the kind of problem, for scripts.
+    /// Stable identifier of the problem, for scripts.
     pub code: Option<&'static str>,
-    /// Where the problem is.
+    /// Location of the problem.
     pub location: Location,
-    /// What was found and what was expected, in lower case and without a full stop.
+    /// The value found and the value expected, in lower case and without a full stop.
     pub message: String,
     /// An action that fixes the problem.
     pub hint: Option<String>,

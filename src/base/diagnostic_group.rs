@@ -4,17 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{Diagnostic, Diagnostics, Location};
 
-/// Names that are listed with one and the same message.
+/// Maximum number of diagnostics that are listed with the same message.
 const MAX_ALIKE: usize = 20;
 
-/// Ranges of numbers that a name lists.
+/// Maximum number of ranges in a name.
 const MAX_RANGES: usize = 8;
 
 impl Diagnostics {
-    /// The same diagnostics, those that differ only in a number of the item's name as one, with the numbers as ranges:
-    /// `model.layers.{0..31}.mlp.up_proj.weight`. Of more than 20 that remain with the same message, the others are only
-    /// counted. `whole` is the place of what concerns several files.
-    pub fn grouped(self, whole: &str) -> Self {
+    /// Merges diagnostics that differ only in a number of the item's name, with the numbers as ranges:
+    /// `model.layers.{0..31}.mlp.up_proj.weight`. Of more than 20 with the same message, the others are only counted.
+    /// `common` is the location of a diagnostic about several files.
+    pub fn grouped(self, common: &str) -> Self {
         let mut groups: Vec<DiagnosticGroup> = Vec::new();
         let mut known: HashMap<(String, String, Option<String>), usize> = HashMap::new();
         for diagnostic in self.0 {
@@ -41,7 +41,7 @@ impl Diagnostics {
                 ((group.first.message.clone(), group.first.hint.clone()), group.numbers.len().max(1));
             let count = alike.entry(key).or_default();
             *count += 1;
-            let diagnostic = group.into_diagnostic(whole);
+            let diagnostic = group.into_diagnostic(common);
             if *count <= MAX_ALIKE {
                 shown.push(diagnostic);
             } else if let Some((_, count)) = more
@@ -54,7 +54,7 @@ impl Diagnostics {
             }
         }
         shown.extend(more.into_iter().map(|(first, count)| Diagnostic {
-            location: Location::file(whole),
+            location: Location::file(common),
             message: format!("{count} more: {}", first.message),
             ..first
         }));
@@ -70,14 +70,14 @@ struct DiagnosticGroup {
 }
 
 impl DiagnosticGroup {
-    fn into_diagnostic(self, whole: &str) -> Diagnostic {
+    fn into_diagnostic(self, common: &str) -> Diagnostic {
         let Self { mut first, numbers, files } = self;
         if let Some(item) = first.location.item.as_mut().filter(|_| numbers.len() > 1) {
             let (pattern, _) = pattern(item);
             *item = pattern.replacen('\0', &format!("{{{}}}", ranges(&numbers)), 1);
         }
         if files > 1 {
-            first.location.file = whole.to_owned();
+            first.location.file = common.to_owned();
         }
         first
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_of_several_files_are_placed_at_the_whole() {
+    fn layers_of_several_files_have_the_common_location() {
         check(
             [in_file("f", "a.0"), in_file("g", "a.1"), in_file("g", "b")],
             &["model: `a.{0,1}`: missing", "g: `b`: missing"],

@@ -20,7 +20,7 @@ macro_rules! dtypes {
                 match self { $( Self::$variant => $number, )* }
             }
 
-            /// Bits one element takes in host memory; `pred` takes a byte.
+            /// Bits of one element in host memory; a `pred` has eight.
             pub const fn bits(self) -> usize {
                 match self { $( Self::$variant => $bits, )* }
             }
@@ -70,7 +70,7 @@ dtypes! {
 }
 
 impl DType {
-    /// Bytes one element takes in host memory.
+    /// Bytes of one element in host memory.
     pub const fn bytes(self) -> usize {
         self.bits() / 8
     }
@@ -97,7 +97,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// The text names no element type that hloom knows.
+/// A text that names no supported element type.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown element type: {0}")]
 pub struct UnknownDType(pub String);

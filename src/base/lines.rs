@@ -1,7 +1,7 @@
-/// Where the lines of a text begin, to find the line of any place in it.
+/// Line numbers of a text by byte offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineIndex {
-    /// The offset of every line but the first.
+    /// Byte offset of every line but the first.
     starts: Vec<usize>,
 }
 

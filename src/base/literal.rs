@@ -22,7 +22,7 @@ impl Literal {
     /// An array from its raw little-endian bytes.
     ///
     /// # Panics
-    /// If `bytes` is not exactly as long as `shape` says.
+    /// If the length of `bytes` is not that of `shape`.
     pub fn from_bytes(shape: ArrayShape, bytes: Vec<u8>) -> Self {
         assert_eq!(shape.bytes(), bytes.len(), "byte length of a literal {shape}");
         Self { shape, bytes }
@@ -31,7 +31,7 @@ impl Literal {
     /// An array of `shape` whose elements are `values`, each rounded to the element type.
     ///
     /// # Panics
-    /// If there are not exactly as many values as elements.
+    /// If the number of values is not the number of elements.
     pub fn from_f64s(shape: ArrayShape, values: impl IntoIterator<Item = f64>) -> Self {
         let mut bytes = Vec::with_capacity(shape.bytes());
         values.into_iter().for_each(|value| push_element(&mut bytes, shape.dtype, value));
@@ -41,7 +41,7 @@ impl Literal {
     /// A float32 array.
     ///
     /// # Panics
-    /// If there are not exactly as many values as elements.
+    /// If the number of values is not the number of elements.
     pub fn f32s(dims: impl Into<Vec<usize>>, values: &[f32]) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self::from_bytes(ArrayShape::new(DType::F32, dims), bytes)
@@ -50,7 +50,7 @@ impl Literal {
     /// A signed 32-bit array.
     ///
     /// # Panics
-    /// If there are not exactly as many values as elements.
+    /// If the number of values is not the number of elements.
     pub fn s32s(dims: impl Into<Vec<usize>>, values: &[i32]) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self::from_bytes(ArrayShape::new(DType::S32, dims), bytes)
@@ -67,7 +67,7 @@ impl Literal {
         Self { shape, bytes }
     }
 
-    /// Element type and sizes.
+    /// Element type and dimensions.
     pub fn shape(&self) -> &ArrayShape {
         &self.shape
     }
@@ -77,7 +77,7 @@ impl Literal {
         &self.bytes
     }
 
-    /// The raw bytes, for filling in place.
+    /// The elements as little-endian bytes, row-major.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -109,7 +109,7 @@ impl Literal {
         }
     }
 
-    /// The same bytes under other sizes of the same product.
+    /// The same elements with other dimensions.
     ///
     /// # Panics
     /// If the number of elements differs.

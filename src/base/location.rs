@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A location in the input: a file, a line and column of it, a named item inside.
+/// A location in the input: a file, a line and a column, a named item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// The file or other source, as the user named it.
@@ -9,12 +9,12 @@ pub struct Location {
     pub line: Option<usize>,
     /// The column in characters, counted from one.
     pub column: Option<usize>,
-    /// A tensor, an instruction, a key.
+    /// The name of a tensor, an instruction or a key.
     pub item: Option<String>,
 }
 
 impl Location {
-    /// A whole file.
+    /// A file.
     pub fn file(file: impl Into<String>) -> Self {
         Self { file: file.into(), ..Self::default() }
     }

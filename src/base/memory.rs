@@ -1,21 +1,21 @@
 use serde::{Deserialize, Serialize};
 
-/// Where an array lies while a program runs: a memory space in XLA's terms, a memory kind in PJRT's.
+/// Memory space of an array while a program runs; PJRT calls it a memory kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemorySpace {
-    /// The device's own.
+    /// Device memory.
     #[default]
     Device,
-    /// The host's, pinned, so that the device reads and writes it by itself.
+    /// Pinned host memory, which the device accesses directly.
     Host,
 }
 
 impl MemorySpace {
-    /// Both of them.
+    /// Both spaces.
     pub const ALL: &[Self] = &[Self::Device, Self::Host];
 
-    /// PJRT's name of the kind.
+    /// Name of the PJRT memory kind.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -23,7 +23,7 @@ impl MemorySpace {
         }
     }
 
-    /// XLA's number of the space, as it stands in layouts.
+    /// Number of the XLA memory space, as layouts contain it.
     pub const fn space(self) -> i64 {
         match self {
             Self::Device => 0,

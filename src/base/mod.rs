@@ -1,10 +1,9 @@
-//! Layer 0: what every other layer speaks of. Element types, shapes, host values, the names of tensor
-//! dimensions, places in source files and the problems found there.
+//! Layer 0: types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, input and
+//! output files.
 
 mod diagnostic;
 mod diagnostic_group;
 mod dtype;
-
 mod hex;
 mod lines;
 mod literal;

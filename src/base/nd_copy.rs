@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-/// A window of a row-major array: one index range a dimension.
+/// A window of a row-major array: an index range for each dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrayWindow<'a> {
-    /// Sizes of the array.
+    /// Dimensions of the array.
     pub dims: &'a [usize],
-    /// Index ranges inside the array, one a dimension.
+    /// Index range of each dimension.
     pub ranges: &'a [Range<usize>],
 }
 

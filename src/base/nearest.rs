@@ -1,23 +1,23 @@
-//! Names that were probably meant.
+//! Suggestions for misspelled names.
 
-/// Longer names are no typos of each other.
+/// Maximum number of bytes of a name that is compared.
 const MAX_NAME: usize = 256;
 
-/// The candidate nearest to `wanted` by edit distance, if it is near enough for a typo. Names of more than 256 bytes are near to
+/// The candidate nearest to `wanted` by edit distance, if the distance is that of a typo. Names of more than 256 bytes match
 /// none.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = Letters::of(wanted)?;
     let distance = |candidate: &'a str| {
         let limit = candidate.chars().count().max(3) / 3;
-        // Most candidates are told apart by their letters, without the quadratic distance.
-        let near = Letters::of(candidate).is_some_and(|other| letters.least_distance(&other) <= limit);
+        // Counting letters rules out most candidates without the quadratic distance.
+        let near = Letters::of(candidate).is_some_and(|other| letters.min_distance(&other) <= limit);
         let distance = near.then(|| strsim::osa_distance(wanted, candidate))?;
         (distance <= limit).then_some((distance, candidate))
     };
     candidates.into_iter().filter_map(distance).min_by_key(|&(distance, _)| distance).map(|(_, name)| name)
 }
 
-/// How often a name has each letter; letters share a place where their codes agree modulo 64.
+/// Number of occurrences of each letter in a name, by the code of the letter modulo 64.
 struct Letters([u16; 64]);
 
 impl Letters {
@@ -31,8 +31,8 @@ impl Letters {
         Some(Self(counts))
     }
 
-    /// No fewer edits turn one name into the other.
-    fn least_distance(&self, other: &Self) -> usize {
+    /// A lower bound of the edit distance.
+    fn min_distance(&self, other: &Self) -> usize {
         let (mut more, mut fewer) = (0, 0);
         for (&a, &b) in self.0.iter().zip(&other.0) {
             more += usize::from(a.saturating_sub(b));

@@ -1,4 +1,4 @@
-//! Output files: regular files appear whole or not at all; everything else is written through.
+//! Output files: regular files are replaced atomically; everything else is written directly.
 
 use std::{
     fs::{self, File},
@@ -11,19 +11,19 @@ use tempfile::NamedTempFile;
 /// Prefix of the temporary files beside an output file.
 const PREFIX: &str = ".writing-";
 
-/// Symbolic links followed before a chain counts as a loop, as Linux has it (`MAXSYMLINKS`).
+/// Symbolic links followed before a chain counts as a loop; the limit of Linux (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
 /// Writes `bytes` to a file, see [`Pending`].
 ///
 /// # Errors
-/// The operating system's error; a regular file that was there is then unchanged.
+/// The operating system's error; an existing regular file is then unchanged.
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Pending::write(path, |out| out.write_all(bytes))?.commit()
 }
 
-/// Where a path leads: symbolic links are followed to the end, also to a file that does not exist yet. The name of an open
-/// descriptor, such as `/dev/stdout`, leads to that descriptor and not to the file behind it.
+/// Resolves symbolic links, also to a file that does not exist yet. The name of an open descriptor, such as `/dev/stdout`,
+/// resolves to that descriptor and not to the file behind it.
 ///
 /// # Errors
 /// If a link cannot be read or the links form a loop.
@@ -52,7 +52,7 @@ fn is_descriptor(path: &Path) -> bool {
     folder == Path::new("/dev/fd") || folder.starts_with("/proc") && folder.ends_with("fd")
 }
 
-/// The folder that holds `path`.
+/// The parent folder of `path`; `.` for a bare name.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -65,7 +65,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Removes what a killed writer left in a folder. Call it only while no other writer uses the folder.
+/// Removes temporary files of a killed writer from a folder. Call it only while no other writer uses the folder.
 ///
 /// # Errors
 /// The path concerned and the operating system's error.
@@ -83,7 +83,7 @@ pub fn remove_leftovers(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
     Ok(())
 }
 
-/// A builder of temporary files and folders beside an output, with the permissions that the user's umask gives.
+/// A builder of temporary files and folders beside an output, with the permissions `mode` less the user's umask.
 pub fn temporary(mode: u32) -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);
@@ -94,8 +94,8 @@ pub fn temporary(mode: u32) -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// An output that has been written but, if it is a regular file, is not in place before [`Pending::commit`]; dropped, it
-/// leaves what was there.
+/// An output that has been written. If it is a regular file, [`Pending::commit`] moves it into place, and dropping it leaves
+/// the old file unchanged.
 ///
 /// A symbolic link stays a link: the file that it leads to is replaced, and keeps its permissions. A pipe, a device or a
 /// socket is written to directly, since it cannot be replaced by a rename.
@@ -109,7 +109,7 @@ struct Renamed {
 }
 
 impl Pending {
-    /// Writes `content` beside `path` and syncs it, or writes it through where `path` is no regular file.
+    /// Writes `content` beside `path` and syncs it, or writes it directly if `path` is not a regular file.
     ///
     /// # Errors
     /// The operating system's error, or that of `content`.
@@ -123,7 +123,7 @@ impl Pending {
         match &existing {
             Some(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Some(metadata) if !metadata.is_file() || is_descriptor(&path) => {
-                // What an open descriptor has received before stays in front.
+                // Appending keeps what an open descriptor has received before.
                 buffered(&mut File::options().append(true).open(&path)?, content)?;
                 return Ok(Self(None));
             }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_and_devices_are_written_through() {
+    fn pipes_and_devices_are_written_directly() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -3,10 +3,10 @@ use serde::{Deserialize, Serialize};
 /// One of XLA's partitioners; a module carries the annotations of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Partitioner {
-    /// The older one, which goes by the `sharding` of instructions.
+    /// GSPMD, which propagates the `sharding` of instructions.
     #[default]
     Gspmd,
-    /// The newer one, which goes by the `xla.sdy.*` frontend attributes.
+    /// Shardy, which reads the `xla.sdy.*` frontend attributes.
     Shardy,
 }
 

@@ -1,11 +1,11 @@
 use std::process::Child;
 
-/// A process that does not outlive its handle.
+/// A child process that is killed and waited for when its handle is dropped.
 pub struct KillOnDrop(pub Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // One that has ended is not killed, and waiting for it costs nothing.
+        // Both fail harmlessly if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! Names of settings and commands in the messages of libraries, which do not know how an application spells them.
+//! Names of settings and commands in library messages; an application replaces them with its own spelling.
 
 use std::fmt::{self, Display};
 
@@ -71,7 +71,7 @@ impl Setting {
     }
 }
 
-/// ``setting `seq` ``, from which an application makes its own spelling.
+/// ``setting `seq` ``, which an application replaces with its own spelling.
 impl Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "setting `{}`", self.name())

@@ -7,12 +7,12 @@ use super::DType;
 pub struct ArrayShape {
     /// Element type.
     pub dtype: DType,
-    /// Sizes, outermost first; empty for a scalar.
+    /// Dimensions, outermost first; empty for a scalar.
     pub dims: Vec<usize>,
 }
 
 impl ArrayShape {
-    /// An array of `dtype` with the given sizes, outermost first.
+    /// An array of `dtype` with these dimensions, outermost first.
     pub fn new(dtype: DType, dims: impl Into<Vec<usize>>) -> Self {
         Self { dtype, dims: dims.into() }
     }
@@ -37,7 +37,7 @@ impl ArrayShape {
         self.elements().saturating_mul(self.dtype.bytes())
     }
 
-    /// The same sizes with another element type.
+    /// The same dimensions with another element type.
     pub fn with_dtype(&self, dtype: DType) -> Self {
         Self { dtype, dims: self.dims.clone() }
     }
@@ -73,7 +73,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// An array of `dtype` with the given sizes, outermost first.
+    /// An array of `dtype` with these dimensions, outermost first.
     pub fn array(dtype: DType, dims: impl Into<Vec<usize>>) -> Self {
         Self::Array(ArrayShape::new(dtype, dims))
     }
@@ -99,7 +99,7 @@ impl Shape {
         }
     }
 
-    /// The number of arrays and tuples inside, itself included.
+    /// Number of arrays and tuples in it, itself included.
     pub fn num_subshapes(&self) -> usize {
         match self {
             Self::Array(_) => 1,
@@ -107,7 +107,7 @@ impl Shape {
         }
     }
 
-    /// Whether any array inside has a floating-point type.
+    /// Whether any array in it has a floating-point type.
     pub fn holds_float(&self) -> bool {
         match self {
             Self::Array(array) => array.dtype.is_float(),
@@ -115,7 +115,7 @@ impl Shape {
         }
     }
 
-    /// Bytes in host memory of all arrays inside.
+    /// Bytes of all its arrays in host memory.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Array(array) => array.bytes(),

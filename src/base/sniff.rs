@@ -1,11 +1,11 @@
-//! Recognition of a file's format by how it begins, for errors about files that are not what their reader expects.
+//! File formats recognized by the first bytes, for errors about files in another format than expected.
 
 use std::{fmt, fs::File, io, io::Read, path::Path};
 
 /// Bytes of the largest header that the reference implementation of safetensors reads.
 pub const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
 
-/// Characters of a text that its description quotes.
+/// Maximum number of characters of a text that its description quotes.
 const QUOTED: usize = 60;
 
 /// The format that a file seems to be in.
@@ -13,7 +13,7 @@ const QUOTED: usize = 60;
 pub enum FileKind {
     /// No bytes.
     Empty,
-    /// The text that Git LFS leaves in place of a file whose content was not fetched.
+    /// The pointer that Git LFS writes in place of a file whose content was not fetched.
     LfsPointer,
     /// A web page, such as that of a login.
     Html,
@@ -25,7 +25,7 @@ pub enum FileKind {
     Compressed(&'static str),
     /// A ZIP archive.
     Zip,
-    /// What `torch.save` writes: a pickle, alone or in a ZIP archive.
+    /// A pickle of `torch.save`, alone or in a ZIP archive.
     TorchPickle,
     /// A tar archive.
     Tar,
@@ -37,11 +37,11 @@ pub enum FileKind {
     Other(&'static str),
     /// Text in UTF-16.
     Utf16,
-    /// Text that begins as a JSON object or array does.
+    /// Text that begins like a JSON object or array.
     Json,
     /// Other text, by its first line.
     Text(String),
-    /// Bytes of no format known here.
+    /// Binary data of an unknown format.
     Binary,
 }
 
@@ -64,10 +64,10 @@ const MAGICS: &[(&[u8], FileKind)] = &[
 ];
 
 impl FileKind {
-    /// Bytes from the start that are enough for every format; the magic of tar comes last, at byte 257.
+    /// Number of leading bytes that identify every format; the magic number of tar is at byte 257.
     const START: usize = 1024;
 
-    /// The format of a file that begins with `bytes`, of which the first kilobyte is looked at.
+    /// The format of a file that begins with `bytes`, by its first kilobyte.
     pub fn of(bytes: &[u8]) -> Self {
         let start = &bytes[..bytes.len().min(Self::START)];
         if start.is_empty() {
@@ -99,12 +99,12 @@ impl FileKind {
         Ok(Self::of(&start))
     }
 
-    /// Whether the file is text of some use: JSON, or other text that stands for no file.
+    /// Whether the file is text that may be the content meant: not a Git LFS pointer, a web page or an XML error.
     pub fn is_text(&self) -> bool {
         matches!(self, Self::Json | Self::Text(_))
     }
 
-    /// What to do about a file of this format where another is expected.
+    /// A way to fix a file of this format where another is expected.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Empty => "the download was interrupted or the disk was full: download the file again",
@@ -157,13 +157,13 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// A plausible length, then the header's opening brace.
+/// Whether it begins with a plausible header length, then the header's opening brace.
 fn is_safetensors(start: &[u8]) -> bool {
     let Some((length, rest)) = start.split_first_chunk::<8>() else { return false };
     (2..=MAX_SAFETENSORS_HEADER).contains(&u64::from_le_bytes(*length)) && rest.first() == Some(&b'{')
 }
 
-/// The name of the first entry tells a PyTorch checkpoint from other archives.
+/// A ZIP archive, or a PyTorch checkpoint by the name of the first entry.
 fn zip(start: &[u8]) -> FileKind {
     let length =
         start.get(26..28).map_or(0, |length| usize::from(u16::from_le_bytes([length[0], length[1]])));
@@ -172,7 +172,7 @@ fn zip(start: &[u8]) -> FileKind {
     if torch { FileKind::TorchPickle } else { FileKind::Zip }
 }
 
-/// The text that `start` is, up to a character that is cut off at its end; `None` if it is none.
+/// `start` as text, without a character that is cut off at its end; `None` for binary data.
 fn text(start: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,

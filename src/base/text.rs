@@ -2,10 +2,10 @@ use std::{fs, io, path::Path};
 
 use super::FileKind;
 
-/// That of UTF-8.
+/// Byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Why a file holds no text that a person wrote.
+/// A file that is not text in the expected format.
 #[derive(Debug, thiserror::Error)]
 #[error("expected {expected}, found {found}{}", hint(found))]
 struct NotText {
@@ -17,12 +17,12 @@ fn hint(found: &FileKind) -> String {
     found.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default()
 }
 
-/// The text of a file that `expected` names, such as "TOML". A byte order mark at its beginning is no part of it; an empty
-/// file is an empty text.
+/// Reads a text file without its byte order mark. `expected` is the format for errors, such as "TOML"; an empty file is an
+/// empty text.
 ///
 /// # Errors
-/// The operating system's error, or one of kind [`io::ErrorKind::InvalidData`] that says what the file seems to be if that
-/// is something else, such as a web page.
+/// The operating system's error, or [`io::ErrorKind::InvalidData`] with the format recognized, if the file is something
+/// else, such as a web page.
 pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
     let not_text = |found| io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found });
     let accept = |found: &FileKind| found.is_text() || *found == FileKind::Empty;
@@ -30,8 +30,8 @@ pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| not_text(FileKind::Binary))
 }
 
-/// The bytes of a file that holds text, without the byte order mark at its beginning; or what the file seems to be, where
-/// the caller does not `accept` that.
+/// Reads the bytes of a text file without its byte order mark. The inner error is the format recognized, if the caller does
+/// not `accept` it.
 ///
 /// # Errors
 /// The operating system's error.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_named() {
+    fn a_file_in_another_format_is_reported_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.toml");
         let read = |content: &[u8]| {
