@@ -1,4 +1,4 @@
-//! Adapter factors as they are stacked on the device.
+//! Adapter factors, stacked over the layers.
 
 use super::{Config, Factor, Features, Linear, LoraPlan, NamedDims, features};
 use crate::mesh::Dim;
@@ -18,7 +18,7 @@ pub struct AdapterId {
 pub struct AdapterSpec {
     /// Which factor of which linear.
     pub id: AdapterId,
-    /// `[layers, rank, features of the factor's outer side]`, float32.
+    /// `f32[layers, rank, features...]`: the input features of `A`, the output features of `B`.
     pub dims: NamedDims,
 }
 

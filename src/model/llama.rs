@@ -1,4 +1,4 @@
-//! The model as a graph: one layer, and what stands before and after the stack.
+//! The model as HLO: one layer, and the logits after the last.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct LayerValues<'b> {
     pub adapters: BTreeMap<Linear, LoraValues<'b>>,
 }
 
-/// One layer: `x [batch, seq, embed]` to the same; `segments` as [`nn::attention`] has them.
+/// The output of one layer, of the shape of its input `x [batch, seq, embed]`; `segments` as in [`nn::attention`].
 ///
 /// # Errors
 /// If a template is invalid.
@@ -52,7 +52,7 @@ pub fn layer<'b>(
 
 /// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`, the parameter `param`.
 ///
-/// Each device computes with the part of the vocabulary that it holds; what moves is the activations, not the matrix.
+/// Each device computes with its own shard of the vocabulary: activations are communicated, not the matrix.
 ///
 /// # Errors
 /// If a template is invalid.
@@ -71,12 +71,12 @@ pub fn logits<'b>(
         .with_logical_sharding(logits_sharding(param)))
 }
 
-/// How the matrix `param` that gives logits lies where they are computed.
+/// Logical sharding of the matrix `param` in the computation of logits.
 pub fn head_sharding(param: &str) -> LogicalSharding {
     LogicalSharding::compute_as_stored([Dim::Vocab, Dim::Embed], param, Dim::Vocab)
 }
 
-/// How logits lie that the matrix `param` gave.
+/// Logical sharding of the logits computed with the matrix `param`.
 pub fn logits_sharding(param: &str) -> LogicalSharding {
     LogicalSharding::compute_as_stored([Dim::Batch, Dim::Seq, Dim::Vocab], param, Dim::Vocab)
 }

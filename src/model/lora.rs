@@ -1,5 +1,5 @@
-//! Which linears a low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) sits on, with what rank and
-//! scale, in the terms of PEFT 0.21's `LoraConfig`.
+//! Low-rank adapters (LoRA, Hu et al. 2021, arXiv:2106.09685): which linears are adapted, with what rank and scale, in the
+//! terms of PEFT 0.21's `LoraConfig`.
 
 mod checks;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::fmt;
 
 pub use plan::{Adapted, LoraPlan};
 
-/// How `alpha` and the rank `r` give the scale of an adapter's product.
+/// Formula of the scale of an adapter's product, from `alpha` and the rank `r`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scaling {
     /// `alpha / r`.
@@ -36,14 +36,14 @@ impl Scaling {
     }
 }
 
-/// A choice of modules by their full names, such as `model.layers.0.self_attn.q_proj`.
+/// A selection of modules by their full names, such as `model.layers.0.self_attn.q_proj`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
     /// All seven linears of every layer; never the output head.
     AllLinear,
     /// Modules whose name is one of these or ends with a dot and one of these.
     Names(Vec<String>),
-    /// Modules whose whole name matches a regular expression.
+    /// Modules whose full name matches a regular expression.
     Regex(String),
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Targets {
     }
 }
 
-/// What to adapt and how: the fields of PEFT's `LoraConfig` that decide it.
+/// The adapters of a model: the fields of PEFT's `LoraConfig` that determine them.
 ///
 /// ```
 /// use hloom::model::{Config, LoraSpec, Targets};
@@ -76,23 +76,23 @@ impl fmt::Display for Targets {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraSpec {
-    /// The rank where no pattern says otherwise.
+    /// The rank of modules that match no key of `rank_pattern`.
     pub rank: usize,
-    /// The numerator of the scale where no pattern says otherwise.
+    /// The numerator of the scale of modules that match no key of `alpha_pattern`.
     pub alpha: f64,
     /// The formula of the scale.
     pub scaling: Scaling,
-    /// What is adapted.
+    /// The adapted modules.
     pub targets: Targets,
-    /// What is not, though a target.
+    /// Targets that are not adapted.
     pub exclude: Option<Targets>,
-    /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and a target that
-    /// is a module's full name goes before it.
+    /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and does not restrict targets that are
+    /// full names.
     pub layers: Vec<usize>,
-    /// Names of the lists that `layers` counts, as regular expressions; any list if empty. It needs `layers`.
+    /// Names of the module lists that `layers` indexes, as regular expressions; any list if empty.
     pub layers_pattern: Vec<String>,
-    /// Ranks of some modules. A key is a regular expression that matches a whole name or what follows a
-    /// dot of it; the first key that matches counts.
+    /// Ranks of some modules. A key is a regular expression that matches a full name or everything after one of its dots;
+    /// the first key that matches determines the rank.
     pub rank_pattern: Vec<(String, usize)>,
     /// Alphas of some modules, by keys like those of `rank_pattern`.
     pub alpha_pattern: Vec<(String, f64)>,
@@ -114,7 +114,7 @@ impl LoraSpec {
         }
     }
 
-    /// The meaning of the fields of an `adapter_config.json`.
+    /// Converts the fields of an `adapter_config.json`.
     pub fn from_peft(fields: PeftFields) -> Self {
         let targets = match fields.target_modules {
             PeftModules::One(text) if text.eq_ignore_ascii_case("all-linear") => Targets::AllLinear,
@@ -134,8 +134,8 @@ impl LoraSpec {
         }
     }
 
-    /// What to write into an `adapter_config.json`; "all-linear" is written as the seven names, which
-    /// every reader of such files understands. Names are sorted, each written once.
+    /// The fields for an `adapter_config.json`. "all-linear" becomes the seven names, which every reader of such files
+    /// supports. Names are sorted and unique.
     pub fn to_peft(&self) -> PeftFields {
         let modules = |targets: &Targets| match targets {
             Targets::AllLinear => PeftModules::List(super::Linear::ALL.map(|l| l.name().to_owned()).into()),
@@ -156,7 +156,7 @@ impl LoraSpec {
     }
 }
 
-/// `target_modules` or `exclude_modules` as JSON has them.
+/// The JSON value of `target_modules` or `exclude_modules`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeftModules {
     /// A string: a regular expression or "all-linear".
@@ -194,7 +194,7 @@ impl From<PeftModules> for Targets {
     }
 }
 
-/// The fields of an `adapter_config.json` that decide what is adapted, under PEFT's names.
+/// The fields of an `adapter_config.json` that determine the adapters, with PEFT's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeftFields {
     /// The rank.
@@ -203,17 +203,17 @@ pub struct PeftFields {
     pub lora_alpha: f64,
     /// Whether the scale is that of rsLoRA.
     pub use_rslora: bool,
-    /// What is adapted.
+    /// The adapted modules.
     pub target_modules: PeftModules,
-    /// What is not, though a target.
+    /// Targets that are not adapted.
     pub exclude_modules: Option<PeftModules>,
     /// The only layers to adapt; empty for all (null or a single number in the file).
     pub layers_to_transform: Vec<usize>,
-    /// Names of the lists that these layers are in; empty for any (null, an empty string or a string in the file).
+    /// Names of the module lists that these layers are in; empty for any (null, an empty string or a string in the file).
     pub layers_pattern: Vec<String>,
-    /// Ranks of some modules, in the order of the file, which decides.
+    /// Ranks of some modules, in the order of the file: the first match determines the value.
     pub rank_pattern: Vec<(String, usize)>,
-    /// Alphas of some modules, in the order of the file, which decides.
+    /// Alphas of some modules, in the order of the file: the first match determines the value.
     pub alpha_pattern: Vec<(String, f64)>,
 }
 

@@ -1,5 +1,4 @@
-//! Layer 3: what a Llama is. Its configuration, which of its linears are adapted, its parameters, and its mathematics
-//! as a graph.
+//! Layer 3: the Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
 
 mod adapters;
 mod config;

@@ -7,7 +7,7 @@ use super::Linear;
 /// A parameter of the base model; those of a layer are stacked over all layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Param {
-    /// The embedding table, and the head too where the two are tied.
+    /// The embedding table, which is the head too if the two are tied.
     Embed,
     /// The norm before attention.
     InputNorm,
@@ -19,7 +19,7 @@ pub enum Param {
     PostAttentionNorm,
     /// The norm before the head.
     FinalNorm,
-    /// The head, where it is not tied.
+    /// The head, if it is not tied.
     Head,
 }
 
@@ -93,7 +93,7 @@ impl Factor {
         }
     }
 
-    /// What follows the module path in its tensor name.
+    /// Suffix of its tensor name, after the module path.
     pub const fn tensor_suffix(self) -> &'static str {
         match self {
             Self::A => ".lora_A.weight",

@@ -1,5 +1,5 @@
-//! The one list of a model's parameters: names on disk, named dimensions, stacking. Loading, sharding, the graph and
-//! the memory figures all go by it.
+//! The list of a model's parameters: names on disk, named dimensions, stacking. Loading, sharding, the step and the memory
+//! report all use it.
 
 use super::{Config, Linear, Param};
 use crate::mesh::Dim;
@@ -7,21 +7,21 @@ use crate::mesh::Dim;
 /// Named dimensions with their sizes, outermost first.
 pub type NamedDims = Vec<(Dim, usize)>;
 
-/// A parameter of the base model: how it lies on disk and on devices.
+/// A parameter of the base model: its layout on disk and on devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamSpec {
-    /// Which parameter.
+    /// The parameter.
     pub param: Param,
-    /// The tensor name on disk, as Hugging Face gives it; `*` stands for the layer.
+    /// The tensor name in Hugging Face files; `*` stands for the layer.
     pub name: String,
-    /// The layers stacked into one tensor on the device; `None` outside the stack.
+    /// Number of layers stacked into one tensor on the device; `None` for a parameter outside the layers.
     pub layers: Option<usize>,
-    /// The dimensions on disk, each as the named ones it is made of: 4096 rows are 32 heads of 128.
+    /// The dimensions on disk, each as a product of named ones: 4096 rows are 32 heads of 128.
     pub stored: Vec<NamedDims>,
 }
 
 impl ParamSpec {
-    /// The dimensions on the device: the layers, where stacked, then the named ones.
+    /// The dimensions on the device: the layers, if stacked, then the named ones.
     pub fn dims(&self) -> NamedDims {
         let layers = self.layers.map(|layers| (Dim::Layers, layers));
         layers.into_iter().chain(self.stored.iter().flatten().copied()).collect()
@@ -55,7 +55,7 @@ pub fn base_params(config: &Config) -> Vec<ParamSpec> {
     params
 }
 
-/// The parameters of one layer, stacked over all.
+/// The parameters of the layers, stacked.
 pub fn layer_params(config: &Config) -> Vec<ParamSpec> {
     let stacked = |param: Param, stored| ParamSpec {
         param,
@@ -75,15 +75,15 @@ pub fn layer_params(config: &Config) -> Vec<ParamSpec> {
     params
 }
 
-/// The named dimensions on both sides of a linear.
+/// The features of a linear, as named dimensions.
 pub struct Features {
-    /// What it takes.
+    /// Input features.
     pub input: NamedDims,
-    /// What it gives.
+    /// Output features.
     pub output: NamedDims,
 }
 
-/// The named dimensions on both sides of `linear`.
+/// The input and output features of a linear.
 pub fn features(linear: Linear, config: &Config) -> Features {
     let embed = vec![(Dim::Embed, config.hidden_size)];
     let mlp = vec![(Dim::Mlp, config.intermediate_size)];
@@ -101,7 +101,7 @@ pub fn features(linear: Linear, config: &Config) -> Features {
 }
 
 impl Linear {
-    /// Number of input and of output features; the weight is `[outputs, inputs]`.
+    /// Number of input features and of output features; the weight is `[outputs, inputs]`.
     pub fn features(self, config: &Config) -> (usize, usize) {
         let Features { input, output } = features(self, config);
         let product = |dims: NamedDims| dims.iter().map(|&(_, size)| size).product();

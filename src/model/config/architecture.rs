@@ -3,7 +3,8 @@ use serde::Serialize;
 use super::rope::Rope;
 use crate::base::DType;
 
-/// The architecture of one model; the field names are those of `config.json`. Serialized, it is what decides a step.
+/// The architecture of a model; the field names are those of `config.json`. Fields that do not affect a step are not
+/// serialized.
 ///
 /// Every constructor checks that no size is zero, that `num_key_value_heads` divides
 /// `num_attention_heads`, that `head_dim` is even and that there are at most 2^50 parameters.
@@ -24,7 +25,7 @@ use crate::base::DType;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
-    /// Token ids the embedding knows.
+    /// Number of token ids.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
@@ -48,27 +49,27 @@ pub struct Config {
     pub mlp_bias: bool,
     /// The rotary position embedding.
     pub rope: Rope,
-    /// Positions the model was made for.
+    /// Positions that the model was trained for.
     #[serde(skip)]
     pub max_position_embeddings: usize,
-    /// Token ids that begin a text; empty if the file names none.
+    /// Token ids that begin a text; empty if the file has none.
     #[serde(skip)]
     pub bos_token_ids: Vec<u32>,
-    /// Token ids that end a text; empty if the file names none.
+    /// Token ids that end a text; empty if the file has none.
     #[serde(skip)]
     pub eos_token_ids: Vec<u32>,
-    /// The element type the weights were saved in, if the file says so; the tensors themselves decide.
+    /// Element type of the weights according to the file; that of the tensors takes precedence.
     #[serde(skip)]
     pub dtype: Option<DType>,
 }
 
 impl Config {
-    /// Parameters of the base model: embedding, layers, final norm and, unless it is tied, the output head.
+    /// Number of parameters of the base model: embedding, layers, final norm and, unless it is tied, the output head.
     pub fn param_count(&self) -> u64 {
         u64::try_from(self.exact_param_count()).unwrap_or(u64::MAX)
     }
 
-    /// The same without overflow, for sizes below 2^31.
+    /// [`Config::param_count`] without overflow, for sizes below 2^31.
     pub(super) fn exact_param_count(&self) -> u128 {
         let [vocab, hidden, mlp, layers] =
             [self.vocab_size, self.hidden_size, self.intermediate_size, self.num_hidden_layers]

@@ -19,7 +19,7 @@ impl Config {
     /// One of the embedded configurations of `models/`, by name.
     ///
     /// # Errors
-    /// One diagnostic that lists the known names, if there is no such model.
+    /// One diagnostic with the known names, if the name is unknown.
     pub fn builtin(name: &str) -> Result<Self, Diagnostics> {
         match MODELS.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => Self::from_toml(text, &format!("models/{name}.toml")),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_met_with_the_nearest() {
+    fn an_unknown_name_is_reported_with_the_nearest() {
         let list = "llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, tiny";
         assert_eq!(
             Config::builtin("llama-3.1-8b").unwrap_err().to_string(),

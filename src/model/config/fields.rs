@@ -2,7 +2,7 @@ use serde_json::{Map, Value};
 
 use crate::base::{Diagnostic, Diagnostics, Location};
 
-/// What a field must hold, in words and as a conversion.
+/// A type of field: its description and its conversion.
 pub(super) struct Kind<T> {
     pub expected: &'static str,
     pub read: fn(&Value) -> Option<T>,
@@ -52,7 +52,7 @@ fn token(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|id| id.try_into().ok())
 }
 
-/// The fields of one JSON object; every problem is noted under the field's full name.
+/// The fields of one JSON object; every problem is reported at the field's full name.
 pub(super) struct Fields<'a> {
     file: &'a str,
     prefix: &'static str,
@@ -61,7 +61,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The top of a file.
+    /// The fields of the outermost object.
     pub fn new(file: &'a str, object: &'a Map<String, Value>, diagnostics: &'a mut Diagnostics) -> Self {
         Self { file, prefix: "", object, diagnostics }
     }
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
         self.object.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
     }
 
-    /// The field's value, or `None` with a diagnostic if it is of another kind.
+    /// The field's value; `None` if it is absent, `None` and a diagnostic if it has another type.
     pub fn optional<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         let value = self.get(key)?;
         let read = (kind.read)(value);
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// The field's value, or `None` with a diagnostic if it is absent or of another kind.
+    /// The field's value; `None` and a diagnostic if it is absent or has another type.
     pub fn required<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         if self.get(key).is_none() {
             self.find(key, format!("missing, expected {}", kind.expected));
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         self.optional(key, kind)
     }
 
-    /// The fields of an object inside; `None` if it is absent or empty, with a diagnostic if it is no object.
+    /// The fields of a nested object; `None` if it is absent or empty, `None` and a diagnostic if it is not an object.
     pub fn inside(&mut self, key: &'static str) -> Option<Fields<'_>> {
         match self.get(key)? {
             Value::Object(object) if object.is_empty() => None,
@@ -108,19 +108,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes a problem of one field.
+    /// Reports a problem of a field.
     pub fn find(&mut self, key: &str, message: impl Into<String>) {
         let diagnostic = Diagnostic::error(self.location(key), message);
         self.diagnostics.push(diagnostic);
     }
 
-    /// Notes a problem of one field and what to do about it.
+    /// Reports a problem of a field, with a hint.
     pub fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
         let diagnostic = Diagnostic::error(self.location(key), message).with_hint(hint);
         self.diagnostics.push(diagnostic);
     }
 
-    /// The field's name from the top of the file.
+    /// The field's name with those of the objects around it.
     pub fn full_name(&self, key: &str) -> String {
         if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) }
     }
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as JSON, cut to what fits a line.
+/// A value as JSON, truncated to 60 characters.
 pub(super) fn excerpt(value: &Value) -> String {
     const LIMIT: usize = 60;
     let text = value.to_string();

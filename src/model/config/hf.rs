@@ -35,11 +35,11 @@ impl Config {
 
     /// Reads a `config.json` as transformers writes it, of any version; `file` is how diagnostics name it.
     ///
-    /// Unknown fields are ignored, but for those that would change the mathematics of the model.
+    /// Unknown fields are ignored, except those that would change the mathematics of the model.
     ///
     /// # Errors
-    /// Every problem found: fields that are missing or of the wrong kind, sizes that do not fit each other,
-    /// another architecture, a rotary embedding that is unknown or said twice and differently.
+    /// Every problem found: fields that are missing or have the wrong type, inconsistent sizes, another architecture, a
+    /// rotary embedding that is unknown or defined twice and differently.
     pub fn from_hf(value: &Value, file: &str) -> Result<Self, Diagnostics> {
         let mut diagnostics = Diagnostics::default();
         let Value::Object(object) = value else {
@@ -60,7 +60,7 @@ impl Config {
 }
 
 impl Config {
-    /// What [`Config::from_hf`] assumes in location of fields that are missing and on which the mathematics depends.
+    /// Warnings about values that [`Config::from_hf`] assumes in place of missing fields on which the mathematics depends.
     pub fn assumptions(value: &Value, file: &str) -> Vec<Diagnostic> {
         let assumed = hf_rope::assumed_theta(value).map(|theta| {
             let location = Location::file(file).at("rope_theta");
@@ -72,7 +72,7 @@ impl Config {
     }
 }
 
-/// Far beyond any model, and small enough that bytes of all tensors together can be counted.
+/// Far beyond any model, and small enough that the bytes of all tensors fit 64 bits.
 const MAX_PARAMETERS: u128 = 1 << 50;
 
 /// `None` only after a diagnostic.
@@ -169,7 +169,7 @@ fn read_head_dim(fields: &mut Fields<'_>, hidden: Option<usize>, heads: Option<u
     Some(head_dim)
 }
 
-/// Informational: a spelling that names no element type is as good as none.
+/// Informational, so an unknown spelling counts as absent.
 fn read_dtype(fields: &Fields<'_>) -> Option<DType> {
     match fields.get("dtype").or(fields.get("torch_dtype"))?.as_str()? {
         "float32" => Some(DType::F32),
@@ -179,7 +179,7 @@ fn read_dtype(fields: &Fields<'_>) -> Option<DType> {
     }
 }
 
-/// The one value that leaves the mathematics of a Llama as they are, besides null.
+/// The only value, besides null, that does not change the mathematics of a Llama.
 enum Neutral {
     Absent,
     Number(f64),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_transformers_5_writes_reads() {
+    fn a_config_of_transformers_5_is_read() {
         let text = r#"{"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
             "bos_token_id": 1, "dtype": "float32", "eos_token_id": [2, 3], "head_dim": 32, "hidden_act": "silu",
             "hidden_size": 64, "initializer_range": 0.08, "intermediate_size": 176,
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_files_leave_out_is_filled_in() {
+    fn fields_that_older_files_lack_have_defaults() {
         let config =
             read(json!({"model_type": null, "torch_dtype": "bfloat16", "num_key_value_heads": null}));
         assert_eq!((config.num_key_value_heads, config.head_dim), (4, 16));
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_is_met_with_its_line() {
+    fn malformed_text_is_reported_with_its_line() {
         let json = Config::from_json("{\n \"vocab_size\": 1,\n}", "c.json").unwrap_err().to_string();
         assert_eq!(json, "c.json:3: not valid JSON: trailing comma at line 3 column 1");
         let toml = Config::from_toml("vocab_size = 1\nhidden_size =\n", "c.toml").unwrap_err().to_string();

@@ -10,10 +10,10 @@ use super::{
 
 const KINDS: &str = "default, linear, llama3";
 
-/// Llama 1 and 2 were published before the field `rope_theta` was.
+/// The base of Llama 1 and 2, whose first configs had no `rope_theta`.
 const FIRST_THETA: f64 = 10_000.0;
 
-/// Reads every spelling that is there; they must agree.
+/// Reads all spellings that are present; they must agree.
 pub(super) fn read(fields: &mut Fields<'_>) -> Option<Rope> {
     let theta = read_theta(fields);
     let length = fields.optional("original_max_position_embeddings", &SIZE);
@@ -35,14 +35,14 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<Rope> {
     }
 }
 
-/// The base that is assumed, if none of its three places has one.
+/// The base that is assumed if none of the three fields for it is present.
 pub(super) fn assumed_theta(config: &Value) -> Option<f64> {
     let tables = [Some(config), config.get("rope_scaling"), config.get("rope_parameters")];
     let is_there = |table: &Value| table.get("rope_theta").is_some_and(|theta| !theta.is_null());
     (!tables.into_iter().flatten().any(is_there)).then_some(FIRST_THETA)
 }
 
-/// The base of the frequencies, which may stand in three places.
+/// The base of the frequencies, from the three fields that may contain it; they must agree.
 fn read_theta(fields: &mut Fields<'_>) -> Option<f64> {
     let mut agreed =
         fields.optional("rope_theta", &AT_LEAST_ONE).map(|theta| ("rope_theta".to_owned(), theta));
@@ -86,7 +86,7 @@ fn read_table(table: &mut Fields<'_>, theta: Option<f64>, outer_length: Option<u
     }
 }
 
-/// `rope_type`, or `type` as it was once called; a table of nothing but the base is of the default kind.
+/// `rope_type`, or `type` in older files; `default` for a table of only the base.
 fn read_kind(table: &mut Fields<'_>) -> Option<String> {
     let new = table.optional("rope_type", &TEXT);
     let old = table.optional("type", &TEXT);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_the_first_llama() {
+    fn missing_fields_have_the_values_of_llama_1() {
         let plain = Rope::Default { theta: 10_000.0 };
         check(json!({}), plain.clone());
         check(json!({"rope_scaling": null, "rope_parameters": {}}), plain.clone());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_is_assumed_where_no_place_has_one() {
+    fn a_base_is_assumed_if_no_field_has_one() {
         let check = |config: Value, expect| assert_eq!(assumed_theta(&config), expect);
         check(json!({}), Some(10_000.0));
         check(json!({"rope_theta": null, "rope_scaling": null, "rope_parameters": {}}), Some(10_000.0));

@@ -2,7 +2,7 @@ use std::{f32::consts::PI, fmt};
 
 use serde::Serialize;
 
-/// How positions turn into rotation angles (rotary embedding, Su et al. 2021, arXiv:2104.09864).
+/// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): the rotation angles of each position.
 ///
 /// Every `theta` and `factor` is at least one, and `high_freq_factor` is above `low_freq_factor`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,15 +17,15 @@ pub enum Rope {
     Linear {
         /// The base of the frequencies.
         theta: f64,
-        /// What positions are divided by.
+        /// Divisor of positions.
         factor: f64,
     },
-    /// Llama 3.1's scaling: long wavelengths are divided by a factor, short ones stay, and those between
-    /// go over smoothly (`rope_type` "llama3" of transformers' `modeling_rope_utils.py`).
+    /// Llama 3.1's scaling: the frequencies of long wavelengths are divided by a factor, those of short ones are unchanged,
+    /// and those between are interpolated (`rope_type` "llama3" of transformers' `modeling_rope_utils.py`).
     Llama3 {
         /// The base of the frequencies.
         theta: f64,
-        /// What the lowest frequencies are divided by.
+        /// Divisor of the lowest frequencies.
         factor: f64,
         /// Wavelengths above `original_max_position_embeddings / low_freq_factor` count as long.
         low_freq_factor: f64,
@@ -37,7 +37,7 @@ pub enum Rope {
 }
 
 impl Rope {
-    /// The angle each pair of features turns by from one position to the next, in radians, highest first;
+    /// Rotation angle of each pair of features from one position to the next, in radians, highest first;
     /// `head_dim / 2` values, each exactly a float32.
     ///
     /// Every operation is rounded to float32, as in transformers: the smooth part of Llama 3.1's scaling

@@ -5,11 +5,11 @@ use crate::model::{Config, Linear};
 pub struct Adapted {
     /// Rows of A and columns of B.
     pub rank: usize,
-    /// What `B·A·x` is multiplied by.
+    /// Factor of `B·A·x`.
     pub scale: f64,
 }
 
-/// What every linear of every layer carries; at least one carries an adapter, but in [`LoraPlan::none`].
+/// The adapter of every linear of every layer, if it has one. At least one has, except in [`LoraPlan::none`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraPlan {
     layers: Vec<[Option<Adapted>; Linear::ALL.len()]>,
@@ -17,7 +17,7 @@ pub struct LoraPlan {
 }
 
 impl LoraPlan {
-    /// A plan from what each layer's linears carry, in the order of [`Linear::ALL`].
+    /// A plan from the adapters of each layer, in the order of [`Linear::ALL`].
     pub(super) fn new(config: &Config, layers: Vec<[Option<Adapted>; Linear::ALL.len()]>) -> Self {
         let sizes = Linear::ALL.map(|linear| {
             let (inputs, outputs) = linear.features(config);
@@ -31,7 +31,7 @@ impl LoraPlan {
         Self::new(config, vec![[None; Linear::ALL.len()]; config.num_hidden_layers])
     }
 
-    /// Layers of the model, adapted or not.
+    /// Number of layers of the model, adapted or not.
     pub fn layer_count(&self) -> usize {
         self.layers.len()
     }
@@ -50,22 +50,22 @@ impl LoraPlan {
         })
     }
 
-    /// Whether any layer's linear of this name is adapted.
+    /// Whether the linear is adapted in any layer.
     pub fn is_adapted(&self, linear: Linear) -> bool {
         self.max_rank(linear) > 0
     }
 
-    /// The largest rank over the layers; zero if none is adapted.
+    /// Maximum rank over the layers; zero if none is adapted.
     pub fn max_rank(&self, linear: Linear) -> usize {
         self.iter().filter(|&(_, l, _)| l == linear).map(|(_, _, adapted)| adapted.rank).max().unwrap_or(0)
     }
 
-    /// One scale for every layer; zero where the layer's linear is not adapted.
+    /// The scale in each layer; zero where the linear is not adapted.
     pub fn scales(&self, linear: Linear) -> Vec<f64> {
         (0..self.layers.len()).map(|layer| self.get(layer, linear).map_or(0.0, |a| a.scale)).collect()
     }
 
-    /// Elements of all A and B, `rank * (inputs + outputs)` each; saturates.
+    /// Number of elements of all A and B, `rank * (inputs + outputs)` for each adapter; saturating.
     pub fn trainable_params(&self) -> u64 {
         self.iter()
             .map(|(_, linear, adapted)| {

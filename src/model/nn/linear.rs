@@ -17,8 +17,8 @@ pub struct LoraValues<'b> {
     pub scale: Value<'b>,
 }
 
-/// `x [batch, seq, in]` through a linear with `weight [out, in]`, its `bias [out]` and its adapter, where it has them.
-/// `in` and `out` may be several dimensions: heads and features of a head.
+/// The output `[batch, seq, out]` of a linear for `x [batch, seq, in]`: `weight [out, in]`, and the `bias [out]` and the adapter,
+/// if it has them. `in` and `out` may be several dimensions: heads and features of a head.
 ///
 /// # Errors
 /// If the template is invalid.

@@ -4,21 +4,21 @@ use crate::{
     templates::{TemplateError, template_args},
 };
 
-/// The target where nothing is to be predicted, as the templates have it.
+/// The target of positions that are not labelled.
 pub const IGNORED: i32 = -100;
 
-/// What every position has to predict.
+/// The next token of every position.
 #[derive(Clone, Copy)]
 pub struct NextToken<'b> {
-    /// `s32[batch, seq]`; -100 where nothing counts.
+    /// `s32[batch, seq]`; [`IGNORED`] where the next token is not labelled.
     pub target: Value<'b>,
-    /// `s32[]`, the number of positions that count.
+    /// `s32[]`, the number of labelled tokens.
     pub num_label_tokens: Value<'b>,
 }
 
 value_tree! { NextToken { target, num_label_tokens } }
 
-/// The targets for `labels s32[batch, seq]`, which stand at the positions of their own tokens.
+/// The targets for `labels s32[batch, seq]`: the labels, shifted by one position.
 ///
 /// # Errors
 /// If the template is invalid.
@@ -28,7 +28,7 @@ pub fn next_token<'b>(scope: &ModelScope<'_>, labels: Value<'b>) -> Result<NextT
     Ok(NextToken { target: both.get(0), num_label_tokens: both.get(1) })
 }
 
-/// The sum, `f32[]`, of the cross-entropy of `logits [batch, seq, vocab]` over the positions that count.
+/// The sum, `f32[]`, of the cross-entropy of `logits [batch, seq, vocab]` over the labelled tokens.
 ///
 /// # Errors
 /// If a template is invalid.

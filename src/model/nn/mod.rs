@@ -1,4 +1,4 @@
-//! The pieces of a Llama, each a template and its arguments.
+//! The operations of a Llama, each a call of a template.
 
 mod attention;
 mod embed;

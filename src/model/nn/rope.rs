@@ -5,7 +5,7 @@ use crate::{
     templates::{TemplateError, template_args},
 };
 
-/// The phases of every position, `f32[seq, 2, head_dim / 2]` each.
+/// Rotation angles of every position as cosines and sines, `f32[seq, 2, head_dim / 2]` each.
 #[derive(Clone, Copy)]
 pub struct RopeTable<'b> {
     /// Cosines, the same for both halves.
@@ -16,7 +16,7 @@ pub struct RopeTable<'b> {
 
 value_tree! { RopeTable { cos, sin } }
 
-/// The phases of positions `0 .. seq`.
+/// The table for positions `0 .. seq`.
 ///
 /// # Errors
 /// If the template is invalid.
@@ -30,7 +30,7 @@ pub fn rope_table<'b>(scope: &ModelScope<'_>, b: &'b Builder<'b>) -> Result<Rope
     Ok(RopeTable { cos: table.get(0), sin: table.get(1) })
 }
 
-/// `x [batch, seq, heads, head_dim]` turned by its positions.
+/// `x [batch, seq, heads, head_dim]` with the rotary embedding of its positions.
 ///
 /// # Errors
 /// If the template is invalid.

@@ -4,7 +4,7 @@
 //! query block is carried from iteration to iteration and reset at its first pair; results are written in every iteration, and
 //! those of its last pair remain. The trip count is known to the compiler, which that of a nested loop would not be.
 
-use super::{ModelScope, scale, seen};
+use super::{ModelScope, mask, scale};
 use crate::{
     base::{ArrayShape, DType, Shape},
     hlo::{Builder, CompId, ComparisonDirection, Iteration, Value, value_tree},
@@ -12,8 +12,7 @@ use crate::{
     templates::{TemplateError, template_args},
 };
 
-/// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, where rows hold several sequences, the segments;
-/// and its gradient.
+/// Adds the computation of `(o, log_sum_exp)` from `q`, `k`, `v` and, if rows are packed, the segments; and its vjp.
 pub(super) fn instantiate(
     scope: &ModelScope<'_>,
     block: usize,
@@ -31,7 +30,7 @@ struct Blocks<'a> {
     scope: &'a ModelScope<'a>,
     /// Queries and keys of a block.
     block: usize,
-    /// How many there are in a sequence; the last is filled up.
+    /// Number of blocks of a row; the last is padded.
     count: usize,
     kv_heads: usize,
     group: usize,
@@ -60,7 +59,7 @@ struct Pair<'b> {
 }
 
 /// Operands of attention: `q [batch, kv_heads, seq, group, head_dim]`, `k` and `v [batch, kv_heads, seq, head_dim]`, the
-/// sequence padded to whole blocks.
+/// row padded to a multiple of the block.
 #[derive(Clone, Copy)]
 struct Operands<'b> {
     q: Value<'b>,
@@ -74,7 +73,7 @@ struct Softmax<'b> {
     max: Value<'b>,
     /// The sum of exponentials.
     sum: Value<'b>,
-    /// The sum of values, weighted with them.
+    /// The sum of values, weighted with the exponentials.
     weighted: Value<'b>,
 }
 
@@ -121,7 +120,7 @@ impl<'a> Blocks<'a> {
         Self { scope, block, count: scope.seq.div_ceil(block), kv_heads, group, head_dim, packed }
     }
 
-    /// Pairs of blocks in which a query sees a key.
+    /// Number of pairs of blocks in which a query attends to a key.
     fn pairs(&self) -> usize {
         self.count * (self.count + 1) / 2
     }
@@ -160,7 +159,7 @@ impl<'a> Blocks<'a> {
             self.take(q, pair.query),
             self.take(k, pair.key),
             self.take(v, pair.key),
-            self.seen(&pair, segments)?,
+            self.mask(&pair, segments)?,
             reset(carry.softmax.max, -1e30),
             reset(carry.softmax.sum, 0.0),
             reset(carry.softmax.weighted, 0.0),
@@ -213,7 +212,7 @@ impl<'a> Blocks<'a> {
             self.take(q, pair.query),
             self.take(k, pair.key),
             self.take(v, pair.key),
-            self.seen(&pair, segments)?,
+            self.mask(&pair, segments)?,
             self.take(d_o, pair.query),
             self.take(log_sum_exp, pair.query),
             self.take(delta, pair.query),
@@ -229,7 +228,7 @@ impl<'a> Blocks<'a> {
         Ok(BackwardCarry { pair: pair.next, dq_block, dq, dk, dv })
     }
 
-    /// The parameters of both computations, laid out as the loops take them, and the segments `s32[batch, seq]` of packed rows.
+    /// The parameters of both computations in the layout of the loops, and the segments `s32[batch, seq]` of packed rows.
     fn parameters<'b>(&self, b: &'b Builder<'b>) -> (Operands<'b>, Option<Value<'b>>) {
         let &ModelScope { t, batch, seq, config, .. } = self.scope;
         let parameter = |name: &str, heads: usize| {
@@ -239,42 +238,43 @@ impl<'a> Blocks<'a> {
         let (k, v) = (parameter("k", self.kv_heads), parameter("v", self.kv_heads));
         let segments = self.packed.then(|| {
             let segments = b.parameter("segments", ArrayShape::new(DType::S32, [batch, seq]));
-            self.fill_up(segments, 1)
+            self.pad(segments, 1)
         });
         (Operands { q: self.enter_queries(q), k: self.enter_keys(k), v: self.enter_keys(v) }, segments)
     }
 
-    /// From `[batch, seq, heads, ...]` to `[batch, kv_heads, seq, group, ...]`, with the sequence filled up to whole blocks.
+    /// From `[batch, seq, heads, ...]` to `[batch, kv_heads, seq, group, ...]`, with the row padded.
     fn enter_queries<'b>(&self, value: Value<'b>) -> Value<'b> {
         let mut dims = value.dims();
         dims.splice(2..3, [self.kv_heads, self.group]);
-        self.fill_up(swap(value.reshape(&dims)), 2)
+        self.pad(swap(value.reshape(&dims)), 2)
     }
 
     fn leave_queries<'b>(&self, value: Value<'b>) -> Value<'b> {
-        let value = swap(self.cut(value));
+        let value = swap(self.truncate(value));
         let mut dims = value.dims();
         dims.splice(2..4, [self.kv_heads * self.group]);
         value.reshape(&dims)
     }
 
-    /// From `[batch, seq, kv_heads, head_dim]` to `[batch, kv_heads, seq, head_dim]`, filled up too.
+    /// From `[batch, seq, kv_heads, head_dim]` to `[batch, kv_heads, seq, head_dim]`, with the row padded.
     fn enter_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
-        self.fill_up(swap(value), 2).with_logical_sharding(keys())
+        self.pad(swap(value), 2).with_logical_sharding(keys())
     }
 
     fn leave_keys<'b>(&self, value: Value<'b>) -> Value<'b> {
-        swap(self.cut(value))
+        swap(self.truncate(value))
     }
 
-    /// The same with zeros after the sequence, as far as the last block goes. No query that counts sees a key among them.
-    fn fill_up<'b>(&self, value: Value<'b>, dim: usize) -> Value<'b> {
+    /// `value` with dimension `dim`, the positions of a row, padded with zeros to a multiple of the block. Padding is masked
+    /// by causality: it comes after every token.
+    fn pad<'b>(&self, value: Value<'b>, dim: usize) -> Value<'b> {
         let mut dims = value.dims();
         dims[dim] = self.padded();
         value.pad_to(&dims, 0.0)
     }
 
-    fn cut<'b>(&self, value: Value<'b>) -> Value<'b> {
+    fn truncate<'b>(&self, value: Value<'b>) -> Value<'b> {
         let mut dims = value.dims();
         dims[2] = self.scope.seq;
         value.truncate_to(&dims)
@@ -290,38 +290,38 @@ impl<'a> Blocks<'a> {
     }
 
     /// The block of `[batch, kv_heads, seq, ...]` that begins at `first`.
-    fn take<'t>(&self, whole: Value<'t>, first: Value<'t>) -> Value<'t> {
-        whole.dynamic_slice_in_dim(2, first, self.block)
+    fn take<'t>(&self, all: Value<'t>, first: Value<'t>) -> Value<'t> {
+        all.dynamic_slice_in_dim(2, first, self.block)
     }
 
-    fn put<'t>(&self, whole: Value<'t>, first: Value<'t>, part: Value<'t>) -> Value<'t> {
-        whole.dynamic_update_slice_in_dim(2, first, part)
+    fn put<'t>(&self, all: Value<'t>, first: Value<'t>, part: Value<'t>) -> Value<'t> {
+        all.dynamic_update_slice_in_dim(2, first, part)
     }
 
-    fn seen<'t>(&self, pair: &Pair<'t>, segments: Option<Value<'t>>) -> Result<Value<'t>, TemplateError> {
+    fn mask<'t>(&self, pair: &Pair<'t>, segments: Option<Value<'t>>) -> Result<Value<'t>, TemplateError> {
         let of_block =
             |segments: Value<'t>, first: Value<'t>| segments.dynamic_slice_in_dim(1, first, self.block);
         let segments =
             segments.map(|segments| [of_block(segments, pair.query), of_block(segments, pair.key)]);
-        seen(self.scope, self.block, [pair.query, pair.key], segments)
+        mask(self.scope, self.block, [pair.query, pair.key], segments)
     }
 
-    /// Positions of a sequence, with those that fill the last block.
+    /// Positions of a row, padding of the last block included.
     fn padded(&self) -> usize {
         self.count * self.block
     }
 
-    /// A number for each query.
+    /// Shape of one number for each query.
     fn per_query(&self, dtype: DType, length: usize) -> ArrayShape {
         ArrayShape::new(dtype, [self.scope.batch, self.kv_heads, length, self.group])
     }
 
-    /// The features of each query.
+    /// Shape of the features of each query.
     fn features(&self, dtype: DType, length: usize) -> ArrayShape {
         ArrayShape::new(dtype, [self.scope.batch, self.kv_heads, length, self.group, self.head_dim])
     }
 
-    /// The template `name` on blocks.
+    /// Calls the template `name` with the sizes of a block.
     fn call<'t>(
         &self,
         b: &'t Builder<'t>,
@@ -335,12 +335,12 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// How keys and values lie, `[batch, kv_heads, seq, head_dim]`.
+/// Logical sharding of keys and values, `[batch, kv_heads, seq, head_dim]`.
 fn keys() -> LogicalSharding {
     LogicalSharding::compute([Dim::Batch, Dim::KvHeads, Dim::Seq, Dim::HeadDim])
 }
 
-/// With the dimensions one and two changing places.
+/// `value` with dimensions 1 and 2 transposed.
 fn swap<'b>(value: Value<'b>) -> Value<'b> {
     let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..value.dims().len()).collect();
     value.transpose(&order)

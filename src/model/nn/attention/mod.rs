@@ -12,9 +12,8 @@ use crate::{
     templates::{KERNELS, TemplateError, template_args},
 };
 
-/// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v
-/// [batch, seq, kv_heads, head_dim]`, giving `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position
-/// sees only those of its own segment.
+/// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v [batch, seq, kv_heads, head_dim]`;
+/// returns `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position attends only to its own segment.
 ///
 /// # Errors
 /// If a template is invalid.
@@ -51,7 +50,7 @@ pub fn attention<'b>(
             }
         }
     };
-    // Nothing reads it but the gradient, which wants to know how it lies.
+    // Only the backward pass reads it; the logical sharding is for that.
     both.get(1).named("log_sum_exp").with_logical_sharding(per_token(&[(Dim::Heads, heads)]));
     Ok(both.get(0).with_logical_sharding(per_head(Linear::Query)))
 }
@@ -70,16 +69,16 @@ fn dense<'b>(
     let b = q.builder();
     let q = q.reshape(&[batch, seq, kv_heads, group, head_dim]);
     let first = b.scalar(DType::S32, 0.0);
-    let seen = seen(scope, seq, [first, first], segments.map(|segments| [segments, segments]))?;
+    let mask = mask(scope, seq, [first, first], segments.map(|segments| [segments, segments]))?;
     let args = template_args! { t, batch, seq, kv_heads, group, head_dim, scale: scale(head_dim) };
-    let weights = templates.call(b, "attention_weights", args, &[q, k, seen])?;
+    let weights = templates.call(b, "attention_weights", args, &[q, k, mask])?;
     let mixed = templates.call(b, "attention_mix", args, &[weights, v])?;
     Ok(mixed.reshape(&[batch, seq, heads, head_dim]))
 }
 
-/// Which of `length` keys each of as many queries sees, `pred[batch, length, length]`, from the positions of the first
+/// The attention mask `pred[batch, length, length]` of `length` queries and as many keys, from the positions of the first
 /// query and the first key and the segments `s32[batch, length]` of both.
-fn seen<'b>(
+fn mask<'b>(
     scope: &ModelScope<'_>,
     length: usize,
     first: [Value<'b>; 2],
@@ -87,14 +86,14 @@ fn seen<'b>(
 ) -> Result<Value<'b>, TemplateError> {
     let b: &'b Builder<'b> = first[0].builder();
     let args = template_args! { batch: scope.batch, queries: length, keys: length };
-    let before = scope.templates.call(b, "attention_mask", args, &first)?;
+    let causal = scope.templates.call(b, "attention_mask", args, &first)?;
     match segments {
-        None => Ok(before),
-        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[before, queries, keys]),
+        None => Ok(causal),
+        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[causal, queries, keys]),
     }
 }
 
-/// What scores are multiplied with.
+/// The factor of attention scores.
 fn scale(head_dim: usize) -> f64 {
     1.0 / (head_dim as f64).sqrt()
 }
