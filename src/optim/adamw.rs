@@ -4,17 +4,16 @@ use crate::{
     templates::{Instantiator, TemplateArg, TemplateError, template_args},
 };
 
-/// AdamW with decoupled decay (Loshchilov and Hutter, arXiv:1711.05101). The learning rate is no part of it: it comes
-/// into every step as an argument.
+/// Hyperparameters of AdamW (Loshchilov and Hutter, arXiv:1711.05101). The learning rate is an argument of every step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {
-    /// Decay of the mean of gradients.
+    /// Decay rate of the first moment.
     pub beta1: f64,
-    /// Decay of the mean of squared gradients.
+    /// Decay rate of the second moment.
     pub beta2: f64,
-    /// Keeps the quotient finite.
+    /// Added to the square root of the second moment.
     pub eps: f64,
-    /// How much of a parameter a step takes away, in learning rates.
+    /// Decoupled weight decay: an update subtracts `learning_rate * weight_decay` of the parameter.
     pub weight_decay: f64,
 }
 
@@ -29,27 +28,27 @@ impl Default for AdamW {
 pub struct Trained<'b> {
     /// The parameter.
     pub value: Value<'b>,
-    /// The mean of gradients.
+    /// Moving average of the gradients.
     pub moment1: Value<'b>,
-    /// The mean of squared gradients.
+    /// Moving average of the squared gradients.
     pub moment2: Value<'b>,
 }
 
-/// What one update has in common for all tensors.
+/// Inputs of an update that all tensors share.
 #[derive(Clone, Copy)]
 pub struct Update<'b> {
     /// `f32[]`, the learning rate.
     pub learning_rate: Value<'b>,
-    /// `f32[]`, what gradients are multiplied with.
+    /// `f32[]`, the clipping factor of the gradients.
     pub clip: Value<'b>,
     /// `s32[]`, updates so far, this one included.
     pub updates: Value<'b>,
-    /// `pred[]`; where false, nothing changes.
+    /// `pred[]`; if false, nothing changes.
     pub apply: Value<'b>,
 }
 
 impl AdamW {
-    /// Each tensor after the update with its gradient.
+    /// Updates each tensor with its gradient.
     ///
     /// # Errors
     /// If a template is invalid.

@@ -13,8 +13,8 @@ pub fn global_norm<'b>(gradients: &[Value<'b>]) -> Value<'b> {
     total.expect("a step trains something").sqrt()
 }
 
-/// What gradients of this norm are multiplied with, so that theirs is at most `max_norm`: `min(1, max_norm / (norm +
-/// 1e-6))`, as torch's `clip_grad_norm_` has it.
+/// The factor that clips gradients of this norm to `max_norm`: `min(1, max_norm / (norm + 1e-6))`, as in
+/// `torch.nn.utils.clip_grad_norm_`.
 pub fn clip_factor(norm: Value<'_>, max_norm: f64) -> Value<'_> {
     let b = norm.builder();
     let dtype = norm.dtype();

@@ -4,14 +4,14 @@ use std::{f64::consts::PI, fmt, str::FromStr};
 
 use crate::base::did_you_mean;
 
-/// What the learning rate does after the warm-up.
+/// Course of the learning rate after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScheduleKind {
     /// Stays at the peak.
     Constant,
-    /// Falls on a straight line to zero at the last step.
+    /// Linear decay to zero at the last step.
     Linear,
-    /// Falls along half a cosine wave to zero at the last step.
+    /// Decay along half a cosine wave to zero at the last step.
     Cosine,
 }
 
@@ -35,13 +35,13 @@ impl fmt::Display for ScheduleKind {
     }
 }
 
-/// The text names no schedule.
+/// A text that names no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown schedule: {0}")]
 pub struct UnknownSchedule(pub String);
 
 impl UnknownSchedule {
-    /// The name that was probably meant, or the names there are.
+    /// The name that was probably meant, else all names.
     pub fn hint(&self) -> Option<String> {
         let names = ScheduleKind::ALL.map(ScheduleKind::name);
         Some(did_you_mean(&self.0, names, "known schedules"))
@@ -70,13 +70,13 @@ impl FromStr for ScheduleKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// What follows the warm-up.
+    /// Course after the warm-up.
     pub kind: ScheduleKind,
     /// The learning rate at the end of the warm-up.
     pub peak_lr: f64,
     /// Updates of the warm-up; zero for none. With a warm-up the first update has a learning rate of zero.
     pub warmup_steps: usize,
-    /// Updates of the whole run, warm-up included; a constant schedule ignores it.
+    /// Updates of the run, warm-up included; a constant schedule ignores it.
     pub total_steps: usize,
 }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_parses_back_and_a_typo_is_met_with_the_name() {
+    fn every_name_parses_back_and_a_typo_is_reported_with_the_name() {
         for kind in ScheduleKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }

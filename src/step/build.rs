@@ -25,7 +25,7 @@ use crate::{
 /// checked before.
 ///
 /// # Panics
-/// If a program that trains is built of a plan without adapters.
+/// If a program that trains is built from a plan without adapters.
 pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepError> {
     let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
     let templates = Instantiator::new(spec.templates, &module, &vjps);

@@ -14,7 +14,7 @@ pub(super) type StepArgs<'b> = BTreeMap<Role, Value<'b>>;
 /// The results of a program, in order.
 pub(super) type StepResults<'b> = Vec<(Role, Value<'b>)>;
 
-/// The context in which the pieces of a step are built.
+/// Builds the computations of a step.
 pub(super) struct StepBuilder<'a> {
     pub spec: &'a StepSpec<'a>,
     pub scope: ModelScope<'a>,
@@ -37,7 +37,7 @@ impl<'a> StepBuilder<'a> {
         self.spec.workload.packing == Packing::On
     }
 
-    /// The role of the matrix that gives logits.
+    /// The role of the matrix that logits are computed with.
     pub fn head_role(&self) -> Role {
         let tied = self.scope.config.tie_word_embeddings;
         Role::Base(if tied { Param::Embed } else { Param::Head })
@@ -54,7 +54,7 @@ pub(super) fn index<'b>(b: &'b Builder<'b>, number: usize) -> Value<'b> {
     b.scalar(DType::S32, number as f64)
 }
 
-/// `sum` divided by the number of labelled tokens; by one where there are none.
+/// `sum` divided by the number of labelled tokens; by one if there are none.
 pub(super) fn per_label_token<'b>(sum: Value<'b>, num_label_tokens: Value<'b>) -> Value<'b> {
     let one = sum.builder().scalar(DType::S32, 1.0);
     sum / num_label_tokens.max(one).convert(DType::F32)

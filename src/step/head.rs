@@ -1,7 +1,7 @@
-//! From the last layer's output to the loss, and back.
+//! The head: the loss from the last layer's output, and the cotangent of that.
 //!
 //! The logits exist for one chunk of positions at a time. Their loss and the cotangent of the last layer's output are
-//! computed together, so that nothing of them is saved.
+//! computed together, so that no residual is saved.
 
 use std::num::NonZeroUsize;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Bytes of float32 logits on a device that a chunk takes at most, if no chunk size is given.
+/// Maximum bytes of a chunk's float32 logits on a device, if no chunk size is set.
 const LOGITS_BYTES: usize = 128 << 20;
 
 /// Chunks of the positions of every row; the last is padded.
@@ -73,7 +73,7 @@ impl StepBuilder<'_> {
         })
     }
 
-    /// The same, and the cotangent of `x` where that of the sum is `cotangent`.
+    /// The sum of the loss over the labelled tokens, and the cotangent of `x` if that of the sum is `cotangent`.
     pub fn head_loss_and_cotangent<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -117,7 +117,7 @@ impl StepBuilder<'_> {
         })
     }
 
-    /// The inputs of all chunks: `x` and the targets padded to whole chunks.
+    /// The inputs of all chunks: `x` and the targets padded to a multiple of the chunk.
     fn head_inputs<'b>(
         &self,
         args: &StepArgs<'b>,
@@ -125,7 +125,7 @@ impl StepBuilder<'_> {
         x: Value<'b>,
         target: Value<'b>,
     ) -> HeadInputs<'b> {
-        // What a loop would gather in every iteration is gathered once; what is computed with as it is stored is not moved.
+        // Gathered once before the loop, not in every iteration; a matrix that is computed with as stored is not gathered.
         let head = args[&self.head_role()].with_logical_sharding(llama::head_sharding(&self.head_param()));
         let norm = args[&Role::Base(Param::FinalNorm)];
         let &ModelScope { config, batch, .. } = &self.scope;

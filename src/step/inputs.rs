@@ -1,4 +1,4 @@
-//! The signatures of a layer's computations, and what the loops over the layers carry and capture.
+//! The signatures of a layer's computations; carries and captures of the loops over the layers.
 
 use indexmap::IndexMap;
 
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(super) struct SharedInputs<'b> {
     pub rope: RopeTable<'b>,
-    /// `s32[batch, seq]`, where rows are packed.
+    /// `s32[batch, seq]`, if rows are packed.
     pub segments: Option<Value<'b>>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct LayerCaptures<'b> {
 pub(super) struct LayerResiduals<V> {
     /// The layer's input.
     pub x: V,
-    /// What the layer's backward computation reads besides.
+    /// Other values that the layer's backward computation reads.
     pub saved: Vec<V>,
 }
 
@@ -51,14 +51,14 @@ pub(super) struct Cotangents<'b> {
     pub factors: IndexMap<AdapterId, Value<'b>>,
 }
 
-/// What the forward loop carries where it leaves residuals.
+/// Carry of the forward loop with residuals.
 pub(super) struct ForwardCarry<'b> {
     /// The input of the next layer.
     pub x: Value<'b>,
     pub residuals: LayerResiduals<Value<'b>>,
 }
 
-/// What the loop over groups of layers carries.
+/// Carry of the loop over groups of layers.
 pub(super) struct GroupsCarry<'b> {
     /// The input of the next group.
     pub x: Value<'b>,

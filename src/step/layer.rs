@@ -1,4 +1,4 @@
-//! One layer: its forward computation, the residuals it leaves, and its backward computation.
+//! One layer: its forward computation, its residuals, and its backward computation.
 
 use super::{
     Role, StepError,
@@ -157,7 +157,7 @@ impl StepBuilder<'_> {
         layer: Value<'b>,
     ) -> LayerInputs<'b> {
         let params = captures.stacks.iter().map(|(&role, &stack)| {
-            // One layer is gathered at a time, and let go.
+            // One layer is gathered at a time, and freed after it.
             let stored = self.catalog.logical_sharding(role).layer_slice();
             let slice = slice_on_device(stack, layer, self.spec.options.memory(role));
             let computed = stored.in_compute();

@@ -25,7 +25,7 @@ struct LossAndGradients<'b> {
 value_tree! { LossAndGradients { loss, gradients } }
 
 impl StepBuilder<'_> {
-    /// The mean loss and the gradient of each adapter factor, over the whole batch.
+    /// The mean loss and the gradient of each adapter factor, over the batch.
     pub fn batch_loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -42,7 +42,7 @@ impl StepBuilder<'_> {
         Ok((loss, gradients))
     }
 
-    /// The sum of the loss over the whole batch.
+    /// The sum of the loss over the batch.
     pub fn batch_loss<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -56,8 +56,8 @@ impl StepBuilder<'_> {
         })
     }
 
-    /// The sum of what `body` returns for each micro-batch, added to `zeros`. It sees the rows of its micro-batch, and all
-    /// other arguments as they are.
+    /// The sum of the results of `body` over the micro-batches, added to `zeros`. `body` receives the rows of its micro-batch,
+    /// and all other arguments unchanged.
     fn sum_over_micro_batches<'b, T: ValueTree<'b>>(
         &self,
         b: &'b Builder<'b>,

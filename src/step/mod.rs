@@ -1,8 +1,8 @@
-//! Layer 4: the whole training step as one module.
+//! Layer 4: the training step as one module.
 //!
 //! All layers have the same computation, so the forward pass is a loop over stacked parameters, and the backward pass another
 //! loop, which calls the layer's backward computation. Arguments and results are described by [`Slot`]s; loading, donation and
-//! checkpoints go by these, never by position.
+//! checkpoints use these, never positions.
 
 mod build;
 mod builder;

@@ -15,13 +15,13 @@ use crate::{
 pub struct StepOptions {
     /// The algorithm of attention.
     pub attention: Attention,
-    /// Positions of each row whose logits exist at one time; `None`: as many as take 128 MiB on a device.
+    /// Positions of each row whose logits exist at one time; `None`: as many as fit 128 MiB on a device.
     pub loss_chunk: Option<NonZeroUsize>,
-    /// What the forward pass of a layer saves for the backward pass; `None`: [`Remat::Dots`] if that takes at most 1 GiB on a
-    /// device, else [`Remat::Full`].
+    /// Rematerialization policy of a layer; `None`: [`Remat::Dots`] if its residuals take at most 1 GiB on a device, else
+    /// [`Remat::Full`].
     pub remat: Option<Remat>,
-    /// The number of layers in a group of which only the input is saved; the backward pass runs the group forward again, under
-    /// `remat`.
+    /// Number of layers in a group of which only the input is saved; the backward pass runs the group forward again, with the
+    /// policy `remat`.
     pub remat_every: Option<NonZeroUsize>,
     /// Memory space of the frozen matrices of the layers; from host memory, those of one layer at a time are copied to the device.
     pub weights: MemorySpace,
@@ -29,7 +29,7 @@ pub struct StepOptions {
     pub micro_batches: NonZeroUsize,
 }
 
-/// Rematerialization policy: what the forward pass of a layer saves; the backward pass computes the rest again.
+/// Rematerialization policy: the residuals that the forward pass of a layer saves; the backward pass recomputes the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Remat {
@@ -37,15 +37,14 @@ pub enum Remat {
     Full,
     /// The layer's input and the results of matrix products and attention.
     Dots,
-    /// Every value between the layer's operations that the backward pass reads; only values inside of an operation are computed
-    /// again.
+    /// Every value between the layer's operations that the backward pass reads; only values inside an operation are recomputed.
     None,
     /// The layer's input, in host memory.
     Offload,
 }
 
-/// Bytes on a device that saved results of matrix products take at most, if no policy is given.
-const KEPT_BYTES: usize = 1 << 30;
+/// Maximum bytes of saved results of matrix products on a device, if no policy is set.
+const MAX_SAVED_BYTES: usize = 1 << 30;
 
 /// The number of elements of these dimensions.
 fn elements(dims: &[(Dim, usize)]) -> usize {
@@ -83,8 +82,8 @@ impl StepOptions {
             };
             let of_token = (input + products + heads) * dtype.bytes() + weights * DType::F32.bytes();
             let tokens = (batch * seq).div_ceil(batch_shards.max(1));
-            let kept = tokens.saturating_mul(of_token).saturating_mul(config.num_hidden_layers);
-            if kept <= KEPT_BYTES { Remat::Dots } else { Remat::Full }
+            let saved = tokens.saturating_mul(of_token).saturating_mul(config.num_hidden_layers);
+            if saved <= MAX_SAVED_BYTES { Remat::Dots } else { Remat::Full }
         })
     }
 
@@ -112,7 +111,7 @@ impl Remat {
         }
     }
 
-    /// What a layer's backward computation reads besides the layer's input.
+    /// Residuals that a layer's backward computation reads besides the layer's input.
     pub(super) fn save_policy(self) -> SavePolicy {
         match self {
             Self::Full | Self::Offload => SavePolicy::Nothing,

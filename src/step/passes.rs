@@ -86,8 +86,7 @@ impl StepBuilder<'_> {
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
     ) -> Result<(Value<'b>, LayerCaptures<'b>), StepError> {
-        // Each device looks up all tokens in the shard of the table that it holds; what then moves is the rows found,
-        // not the table.
+        // Each device looks up all tokens in its own shard of the table: the rows found are communicated, not the table.
         let table = self.catalog.tensor(Role::Base(Param::Embed));
         let found = LogicalSharding::compute_as_stored(nn::residual().dims, table.name, Dim::Embed);
         let x = nn::embed(&self.scope, args[&Role::Base(Param::Embed)], args[&Role::InputIds])?;
@@ -148,7 +147,7 @@ impl LayerPass<'_> {
         Ok((last.x, Some(last.inputs)))
     }
 
-    /// Runs all groups backward, each after a second forward run of it.
+    /// Runs all groups backward, each after running it forward again.
     fn groups_backward<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -196,7 +195,7 @@ impl LayerPass<'_> {
         Ok((last.x, last.residuals))
     }
 
-    /// Runs layers backward. `carry.x` is the cotangent of the output of the last layer, and becomes that of the input of the
+    /// Runs layers backward. `carry.x` is the cotangent of the output of the last layer; the result has that of the input of the
     /// first; the gradients of these layers are written into `carry.factors`.
     fn backward<'b>(
         &self,

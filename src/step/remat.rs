@@ -5,8 +5,8 @@ use crate::{
     model::nn::ModelScope,
 };
 
-/// Which layers run forward a second time: `num_groups` groups of `group_len` layers, of which only the input of the first
-/// layer is saved, then `tail_len` layers that leave all residuals.
+/// Layers that run forward a second time: `num_groups` groups of `group_len` layers, of which only the input of the first
+/// layer is saved, then `tail_len` layers whose residuals are saved.
 #[derive(Clone, Copy)]
 pub(super) struct RematSchedule {
     pub num_groups: usize,
@@ -35,7 +35,7 @@ impl RematSchedule {
 }
 
 impl StepBuilder<'_> {
-    /// The rematerialization policy: the one of the options, else one by the memory it takes.
+    /// The rematerialization policy of the options, else the default for this workload and mesh.
     pub fn remat(&self) -> Remat {
         let ModelScope { batch, .. } = self.scope;
         let batch_shards = self.spec.mesh.map_or(1, |plan| plan.batch_shards(batch));

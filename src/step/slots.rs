@@ -7,7 +7,7 @@ use crate::{
     model::{AdapterId, Param},
 };
 
-/// The meaning of an argument or a result. A result with the role of an argument replaces it: that argument is donated.
+/// The role of an argument or a result. A result with the role of an argument replaces it: that argument is donated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// A frozen parameter, as its `ParamSpec` describes it, in the compute type.
@@ -73,7 +73,7 @@ impl fmt::Display for Role {
 /// An argument or a result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Its meaning.
+    /// Its role.
     pub role: Role,
     /// Its named dimensions, outermost first.
     pub dims: Vec<(Dim, usize)>,

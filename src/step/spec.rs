@@ -7,7 +7,7 @@ use crate::{
     templates::{self, TemplateError, TemplateLibrary},
 };
 
-/// Everything that a step is built from.
+/// The specification of a step.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -89,7 +89,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// A thing to do about it.
+    /// A way to fix it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Template(error) => error.hint(),

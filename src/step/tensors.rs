@@ -1,4 +1,4 @@
-//! The tensors of a step, with the names that mesh rules use: the one place that knows the tensor of each role.
+//! The tensors of a step, with the names that mesh rules use.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Model, adapters and batch: everything that decides the tensors of a step.
+/// Model, adapters and batch, which determine the tensors of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// The model.
@@ -25,11 +25,11 @@ pub struct Workload<'a> {
     pub batch: usize,
     /// Positions of a row.
     pub seq: usize,
-    /// Whether a row holds several samples.
+    /// Whether a row contains several samples.
     pub packing: Packing,
 }
 
-/// Whether a row of a batch holds one sample or several.
+/// Whether a row of a batch contains one sample or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
@@ -63,7 +63,7 @@ impl<'a> Catalog<'a> {
         base.chain(self.ids().map(Role::Adapter)).chain(self.optimizer())
     }
 
-    /// What a layer takes a slice of: stacked parameters, then adapter factors.
+    /// Stacks that a layer reads a slice of: stacked parameters, then adapter factors.
     pub fn stacks(&self) -> impl Iterator<Item = Role> {
         let stacked = self.base.iter().filter(|spec| spec.layers.is_some());
         stacked.map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Adapter))
@@ -159,8 +159,8 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     catalog.at_rest().chain(catalog.ids().map(Role::Gradient)).chain(plain).collect()
 }
 
-/// The tensors that are stored between steps, then the arrays of the batch, the parameters as they are computed with, and the
-/// main activations.
+/// The tensors that are stored between steps, the arrays of the batch, the parameters in computation, and the main
+/// activations.
 pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
     let catalog = Catalog::new(workload);
     let mut tensors: Vec<Tensor> = catalog

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl StepBuilder<'_> {
-    /// The new adapters and optimizer state, and the norm of the gradients. Without labelled tokens, or the gradients are
-    /// not finite, all stays as it is.
+    /// The new adapters and optimizer state, and the gradient norm. Without labelled tokens, or if the gradients are not finite,
+    /// nothing changes.
     pub(super) fn update<'b>(
         &self,
         b: &'b Builder<'b>,
