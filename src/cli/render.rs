@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_hint_stands_apart() {
         let rendered = error(&TrainError::Occupied("out".into()).into());
-        let expect = "error: the output folder already holds an adapter: out\n\n\
+        let expect = "error: the output folder already contains an adapter: out\n\n\
                       hint: set another folder with --out, or continue the run in it with --resume\n";
         assert_eq!(rendered, expect);
     }

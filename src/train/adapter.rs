@@ -1,4 +1,4 @@
-//! PEFT's adapters: their `adapter_config.json` from and to a [`LoraSpec`], and their tensors matched with a model.
+//! PEFT adapters: conversion between `adapter_config.json` and a [`LoraSpec`], and matching of their tensors with a model.
 
 use std::collections::BTreeSet;
 
@@ -72,15 +72,15 @@ pub fn open_adapter(
     config: &Config,
     folder: &str,
 ) -> Result<OpenedAdapter, Diagnostics> {
-    let placed = |diagnostics: Diagnostics| {
-        let placed = |mut diagnostic: Diagnostic| {
+    let located = |diagnostics: Diagnostics| {
+        let located = |mut diagnostic: Diagnostic| {
             diagnostic.location.file = format!("{folder}/adapter_config.json");
             diagnostic
         };
-        Diagnostics(diagnostics.0.into_iter().map(placed).collect())
+        Diagnostics(diagnostics.0.into_iter().map(located).collect())
     };
-    let (plan, unused) = lora_spec(&adapter.config).resolve_saved(config).map_err(placed)?;
-    let mut warnings = placed(unused).0;
+    let (plan, unused) = lora_spec(&adapter.config).resolve_saved(config).map_err(located)?;
+    let mut warnings = located(unused).0;
     warnings.iter_mut().for_each(|warning| warning.message.push_str("; ignored"));
     let file = format!("{folder}/adapter_model.safetensors");
     let names = peft_names(config, &plan);

@@ -1,5 +1,4 @@
-//! State that a run resumes from: adapters, moments, progress, and the settings that must not change; one file beside the
-//! adapter.
+//! Checkpoints: the adapters, moments, progress and settings that a run resumes from, in one file beside the adapter.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +32,7 @@ pub const METRICS: &str = "metrics.jsonl";
 pub struct Record {
     /// Updates whose batches were consumed, including those without labels.
     pub steps: usize,
-    /// Samples of these updates, counted as often as they were seen.
+    /// Samples of these updates, repeated ones included.
     pub samples: u64,
     /// Labelled tokens of these updates.
     pub label_tokens: u64,
@@ -155,7 +154,7 @@ pub fn exists(out: &Path) -> bool {
     out.join(FILE).is_file()
 }
 
-/// Whether a folder contains files of a run, which may have just started.
+/// Whether a folder contains files of a run, even of one that has made no update.
 pub fn holds_run(out: &Path) -> bool {
     [ADAPTER, FILE, METRICS].iter().any(|file| out.join(file).exists())
 }
@@ -176,14 +175,14 @@ pub fn refuse_occupied(out: &Path) -> Result<(), TrainError> {
 /// # Errors
 /// If no file can be created in the folder, or in its nearest existing parent.
 pub fn refuse_unwritable(out: &Path) -> Result<(), TrainError> {
-    let there = out.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-    // The error of `tempfile` names a file unknown to the user.
+    let existing = out.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    // The message of `tempfile` has the name of a temporary file.
     let refused = |error: std::io::Error| TrainError::Io {
         action: "write to folder",
         path: out.to_owned(),
         source: error.kind().into(),
     };
-    tempfile::tempfile_in(there).map(drop).map_err(refused)
+    tempfile::tempfile_in(existing).map(drop).map_err(refused)
 }
 
 impl Saved {
@@ -209,10 +208,10 @@ impl Saved {
         SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// Checks that it belongs to a run with these settings, which has updates left.
+    /// Checks that its run has the same settings, and updates left.
     ///
     /// # Errors
-    /// If a setting differs, or all of `steps` are made.
+    /// If a setting differs, or all `steps` are made.
     pub fn check(&self, settings: &BTreeMap<String, String>, steps: usize) -> Result<(), TrainError> {
         let then = &self.record.settings;
         let nothing = "nothing".to_owned();

@@ -15,7 +15,7 @@ pub struct RunSettings {
     pub size: UpdateSize,
     /// Tokens of a row.
     pub seq: usize,
-    /// Whether a row holds several samples.
+    /// Whether a row contains several samples.
     pub packing: Packing,
     /// The adapters.
     pub lora: LoraSpec,
@@ -47,7 +47,7 @@ impl RunSettings {
     }
 }
 
-/// Everything that determines a run, besides model and data.
+/// Configuration of a run, resolved for a model and its data.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// The settings.

@@ -23,7 +23,7 @@ pub struct RunData {
 #[derive(Debug)]
 pub struct Encoded {
     pub(super) tokenizer: Tokenizer,
-    /// Start of the run, which a chat template may have written into the samples.
+    /// Start of the run; chat templates may have rendered the date into the samples.
     pub(super) started: SystemTime,
     pub(super) train: Dataset,
     pub(super) held_out: Option<Dataset>,
@@ -31,7 +31,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes the samples, and packs them into rows if the run does.
+    /// Encodes the samples, and packs them into rows if `settings` say so.
     ///
     /// # Errors
     /// If they cannot be encoded for this model, or the output folder is occupied or has no checkpoint to resume from.

@@ -26,7 +26,7 @@ pub enum TrainError {
     Tokenizer {
         /// The model's folder or file.
         path: PathBuf,
-        /// The file at fault, and why.
+        /// The error, with the file.
         source: DataError,
     },
     /// A checkpoint that a run cannot resume from.
@@ -34,7 +34,7 @@ pub enum TrainError {
     Checkpoint {
         /// The checkpoint.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: WeightsError,
     },
     /// A step that cannot be built.
@@ -46,11 +46,11 @@ pub enum TrainError {
     /// A file that cannot be written or read.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried: `read`, `write`.
+        /// The operation: `read`, `write`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A setting with an invalid value.
@@ -58,13 +58,13 @@ pub enum TrainError {
     Setting {
         /// The setting.
         setting: Setting,
-        /// What was found and what was expected.
+        /// The value found and the value expected.
         problem: String,
-        /// A thing to do about it.
+        /// A way to fix it.
         hint: Option<String>,
     },
-    /// An output folder that holds an adapter already.
-    #[error("the output folder already holds an adapter: {}", .0.display())]
+    /// An output folder that already contains an adapter.
+    #[error("the output folder already contains an adapter: {}", .0.display())]
     Occupied(PathBuf),
     /// An output folder that another run is writing to.
     #[error("another run is writing to the output folder: {}", .0.display())]
@@ -88,7 +88,7 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// A thing to do about it.
+    /// A way to fix it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Diagnostics(_) | Self::Io { .. } => None,

@@ -30,7 +30,7 @@ pub enum Event<'a> {
     Warning(&'a str),
     /// The run resumes from a checkpoint.
     Resumed {
-        /// Updates of the runs before.
+        /// Updates made before.
         steps: usize,
     },
     /// The loss of the held-out samples.
@@ -46,12 +46,12 @@ pub enum Event<'a> {
         when: When,
         /// The question.
         question: &'a str,
-        /// The model's words.
+        /// The generated text.
         text: &'a str,
     },
     /// An update was made.
     Step(&'a StepRecord),
-    /// The adapter is on disk.
+    /// The adapter was written.
     Saved {
         /// The folder.
         folder: &'a Path,
@@ -99,7 +99,7 @@ pub struct StepRecord {
     pub grad_norm: f32,
     /// Labelled tokens of the step.
     pub num_label_tokens: usize,
-    /// Tokens a second, padding included.
+    /// Tokens per second, padding included.
     pub tokens_per_second: f64,
     /// Seconds since the first update began.
     pub seconds: f64,
@@ -117,13 +117,13 @@ pub trait Observer {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Updates made, including those of the runs before.
+    /// Updates made, including those before the run was resumed.
     pub steps: usize,
     /// Planned updates; more than `steps` if the run was stopped.
     pub steps_planned: usize,
-    /// Updates made before this run, by the one that it resumes.
+    /// Updates made before this run was resumed.
     pub steps_before: usize,
-    /// Samples of all updates made, each counted as often as it was seen.
+    /// Samples of all updates made, repeated ones included.
     pub samples_seen: u64,
     /// Labelled tokens of all updates made.
     pub label_tokens_seen: u64,
@@ -135,7 +135,7 @@ pub struct Summary {
     pub held_out_before: Option<f64>,
     /// Held-out loss after it.
     pub held_out_after: Option<f64>,
-    /// Median over the updates, over all positions, padding included.
+    /// Tokens per second, padding included; the median over the updates.
     pub tokens_per_second: Option<f64>,
     /// The folder of the adapter.
     pub adapter: PathBuf,

@@ -15,7 +15,7 @@ use crate::{
 pub type Factors = BTreeMap<AdapterId, Literal>;
 
 /// Initial adapters as in PEFT: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
-/// the model starts unchanged. The numbers depend only on `seed`.
+/// the initial model is the base model. The numbers depend only on `seed`.
 pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut stacks = Stacks::zeros(config, plan);
@@ -42,7 +42,7 @@ pub fn stack_factors(
     file: &str,
 ) -> Result<Factors, Diagnostics> {
     check_tensors(tensors, config, plan, file).grouped(file).into_result(())?;
-    // Ranks are trusted only now that tensors of such sizes exist.
+    // Memory is allocated only now that tensors of such ranks exist.
     let mut stacks = Stacks::zeros(config, plan);
     for tensor in peft_factors(config, plan) {
         let matrix = Array2::from_shape_vec(tensor.dims(), tensors[&tensor.name].to_f32s())
@@ -90,7 +90,7 @@ fn check_tensors(
 /// PEFT's tensors of stacked factors (or of their gradients): the inverse of [`stack_factors`].
 ///
 /// # Panics
-/// If `factors` has not exactly the factors of `plan`, with their shapes.
+/// If the factors or shapes of `factors` are not those of `plan`.
 pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTreeMap<String, Literal> {
     let stacks = Stacks::from_factors(factors);
     let to_literal = |tensor: PeftFactor| {
@@ -149,7 +149,7 @@ fn peft_factors<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Ite
 struct Stacks(BTreeMap<AdapterId, Stack>);
 
 struct Stack {
-    /// Dimensions on the device, where features may be several: heads and features of a head.
+    /// Dimensions on the device; features may be several: heads and features of a head.
     dims: Vec<usize>,
     /// `[layers, rank, features]`.
     array: Array3<f32>,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_survive_the_way_to_peft_and_back() {
+    fn factors_survive_a_round_trip_to_peft() {
         let (config, plan) = uneven();
         let mut tensors = peft_tensors(&initial_factors(&config, &plan, 3), &config, &plan);
         for (index, literal) in tensors.values_mut().enumerate() {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_random_in_a_and_zero_in_b() {
+    fn initial_factors_are_random_in_a_and_zero_in_b() {
         let (config, plan) = uneven();
         let factors = initial_factors(&config, &plan, 3);
         for (id, literal) in &factors {

@@ -1,4 +1,4 @@
-//! Greedy decoding, to see what training changed. Every token runs over the entire prefix.
+//! Greedy decoding without a key-value cache: every token runs the entire row.
 
 use super::{TrainError, Trainer};
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     data::Tokenizer,
 };
 
-/// Continues `prompt` by the likeliest token that the tokenizer knows, up to `max_new_tokens`, the end of the trainer's
-/// row, or the first of the tokenizer's stop tokens, which is included.
+/// Continues `prompt` with the most likely token that the tokenizer knows, up to `max_new_tokens`, the end of the trainer's
+/// row, or the first stop token, which is included.
 ///
 /// # Errors
-/// If the prompt is empty or leaves no room, the logits are not finite, or the plugin fails.
+/// If the prompt is empty or fills the row, the logits are not finite, or the plugin fails.
 pub fn greedy(
     trainer: &mut Trainer<'_>,
     prompt: &[u32],
@@ -36,10 +36,10 @@ pub fn greedy(
     Ok(ids.split_off(prompt.len()))
 }
 
-/// Checks that there is a prompt, and room for a token after it among `seq` tokens. `source` is the setting it comes from.
+/// Checks the length of a prompt, which comes from the setting `source`, for rows of `seq` tokens.
 ///
 /// # Errors
-/// If not.
+/// If the prompt is empty, or a row has no room for a token after it.
 pub fn check_room(prompt: usize, seq: usize, source: Setting) -> Result<(), TrainError> {
     let wrong =
         |setting, problem, hint: &str| TrainError::Setting { setting, problem, hint: Some(hint.into()) };

@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: a line of JSON for each update, and the lock that marks an output folder as in use.
+//! `metrics.jsonl`: a line of JSON for each update, and the lock of an output folder in use.
 
 use std::{
     fs::{File, TryLockError},
@@ -32,7 +32,7 @@ impl Metrics {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(TrainError::InUse(out.to_owned())),
-            // Some network file systems have no locks; a run there is as safe as it was.
+            // Some network file systems have no locks; runs there are not protected from each other.
             Err(TryLockError::Error(source)) if source.kind() == std::io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(source)) => return Err(error("lock", &path)(source)),
         }

@@ -9,7 +9,7 @@ use crate::{
     weights::{Checkpoint, ModelFiles},
 };
 
-/// A model on disk, its config read and its tensors checked.
+/// A model on disk, with its config read and its tensors checked.
 #[derive(Debug)]
 pub struct Model {
     /// Its files.
@@ -18,7 +18,7 @@ pub struct Model {
     pub config: Config,
     /// Its tensors.
     pub checkpoint: Checkpoint,
-    /// Warnings about omissions and contradictions in its files, and how they were resolved.
+    /// Warnings about missing and contradictory values in its files, with the values used.
     pub warnings: Vec<Diagnostic>,
 }
 

@@ -27,20 +27,20 @@ use crate::{
 /// The files of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct CaseFiles<'a> {
-    /// The folder of the adapter, as PEFT writes it.
+    /// The folder of the PEFT adapter.
     pub adapter: &'a Path,
-    /// The reference values; the `.json` beside them has the optimizer's settings.
+    /// The reference values; the `.json` beside them has the optimizer settings.
     pub expected: &'a Path,
 }
 
-/// One reference value, and how far ours is from it.
+/// A reference value, and the error of the computed one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParityRow {
     /// The reference tensor.
     pub name: String,
-    /// Relative L2 norm of the difference (for `logits.max_abs`, its largest magnitude).
+    /// Relative L2 norm of the difference (for `logits.max_abs`, its largest absolute value).
     pub error: f64,
-    /// Largest error that passes.
+    /// Maximum error that passes.
     pub limit: f64,
 }
 
@@ -74,11 +74,11 @@ struct Info {
 pub struct ParityReport {
     /// Every reference value.
     pub rows: Vec<ParityRow>,
-    /// Warnings about the adapter and of the compiler, each once.
+    /// Warnings about the adapter and of the compiler, without duplicates.
     pub warnings: BTreeSet<String>,
 }
 
-/// The devices that a case runs on, and how its steps are built.
+/// The devices that a case runs on, and the options of its steps.
 #[derive(Clone, Copy)]
 pub struct ParitySetup<'a> {
     /// The devices, with the mesh config for them.
@@ -149,7 +149,7 @@ impl<'a> Case<'a> {
         Ok(ParityReport { rows: rows.rows, warnings })
     }
 
-    /// Logits, loss, gradients and training on the whole batch.
+    /// Compares logits, loss, gradients and training on the batch.
     fn compare_batch(
         &self,
         spec: StepSpec<'_>,
@@ -176,7 +176,7 @@ impl<'a> Case<'a> {
         Ok(trainer.take_warnings())
     }
 
-    /// Gradients and training with one row of the batch at a time.
+    /// Compares gradients and training with one row of the batch at a time.
     fn compare_accumulation(
         &self,
         spec: StepSpec<'_>,
@@ -252,7 +252,7 @@ impl Golden<'_> {
                 labels.shape()
             )));
         }
-        // The device takes an id past the end for the last one.
+        // A gather on the device would clamp an id past the end to the last one.
         let is_token = |id: f64| (0.0..vocab as f64).contains(&id);
         let is_label = |label: f64| label == f64::from(Batch::IGNORED) || is_token(label);
         let wrong = ids.to_f64s().into_iter().find(|&id| !is_token(id));

@@ -25,19 +25,19 @@ use crate::{
     weights::{Adapter, write_adapter},
 };
 
-/// Devices that are ready to train.
+/// Started devices.
 #[derive(Debug)]
 pub struct Ready {
     /// The devices.
     pub engine: Engine,
-    /// The step, if it was compiled before.
+    /// The step, if it is compiled already.
     pub step: Option<CompiledStep>,
 }
 
 /// Trains an adapter. `ready` starts the devices; it is called once all input has been checked.
 ///
 /// # Errors
-/// If the input is invalid or the device fails; if the loss is no longer finite, after the adapter from before is saved.
+/// If the input is invalid or the device fails; if the loss is no longer finite, after the last finite adapter is saved.
 pub fn run<E: From<TrainError>>(
     config: &RunConfig,
     input: RunInput<'_>,
@@ -81,7 +81,7 @@ struct Prepared<'a> {
     question: Option<Question<'a>>,
     record: Record,
     metrics: Metrics,
-    /// Updates of the run that is resumed.
+    /// Updates made before the run was resumed.
     done: usize,
 }
 
@@ -183,15 +183,14 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Makes the updates until the last, or until the observer stops them. In any case the last finite state
-    /// is saved.
+    /// Makes the remaining updates, or fewer if the observer stops the run. The last finite state is always saved.
     fn updates(&mut self, train: &Dataset, done: usize) -> Result<Vec<StepRecord>, TrainError> {
         let mut records = Vec::new();
         let outcome = self.update_until_done(train, done, &mut records);
         let steps = done + records.len();
         match outcome {
             Ok(()) => self.save(steps)?,
-            // Resuming from the state before this step would diverge again; an older checkpoint is worth more.
+            // Resuming from the state before this step would diverge again; an older checkpoint is more useful.
             Err(TrainError::Diverged { .. }) if checkpoint::exists(&self.config.settings.out) => {}
             Err(_) => drop(self.save(steps)),
         }

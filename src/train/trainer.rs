@@ -10,7 +10,7 @@ use crate::{
     weights::Checkpoint,
 };
 
-/// A model on devices with the programs of its step, which are compiled on first use.
+/// A model on devices, with the programs of its step, which are compiled on first use.
 pub struct Trainer<'a> {
     engine: Engine,
     spec: StepSpec<'a>,
@@ -26,7 +26,7 @@ pub struct StepMetrics {
     pub loss: f32,
     /// Norm of the gradients before clipping.
     pub grad_norm: f32,
-    /// Labelled tokens of the step; with none, nothing changed.
+    /// Labelled tokens of the step; without any, the update changes nothing.
     pub num_label_tokens: usize,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Trainer<'a> {
         &self.spec
     }
 
-    /// Compiler warnings since the last call, each once.
+    /// Compiler warnings since the last call, without duplicates.
     pub fn take_warnings(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.warnings)
     }
@@ -93,12 +93,12 @@ impl<'a> Trainer<'a> {
     /// The value of a role, copied from the device.
     ///
     /// # Errors
-    /// If there is none, or the plugin fails.
+    /// If the slot is empty, or the plugin fails.
     pub fn get(&self, role: Role) -> Result<Literal, TrainError> {
         Ok(self.state.get(role)?.to_literal()?)
     }
 
-    /// Adopts a compiled program.
+    /// Uses a program that is compiled already.
     pub fn adopt(&mut self, program: StepKind, compiled: CompiledStep) {
         self.compiled.insert(program, compiled);
     }
@@ -128,7 +128,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// The arrays of a batch; a program takes those it has a role for.
+    /// The arrays of a batch by role; a program uses those that are among its inputs.
     fn arrays<'b>(&self, batch: &'b Batch) -> [(Role, &'b Literal); 3] {
         let packing = self.spec.workload.packing;
         assert!(packing == Packing::On || !batch.is_packed(), "a packed batch for a step that packs nothing");
@@ -249,13 +249,13 @@ impl<'a> Trainer<'a> {
     /// The value of a role for every adapter factor.
     ///
     /// # Errors
-    /// If there is none, or the plugin fails.
+    /// If the slot is empty, or the plugin fails.
     pub fn download(&self, role: impl Fn(AdapterId) -> Role) -> Result<Factors, TrainError> {
         let specs = self.adapter_params();
         specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
     }
 
-    /// Accumulates loss and gradients. After a failure no gradients are left, rather than some of them.
+    /// Accumulates loss and gradients. After an error the gradients are removed, so that no partial sum is used.
     fn accumulate(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
         self.accumulate_all(batches, num_label_tokens).inspect_err(|_| self.forget_gradients())
     }

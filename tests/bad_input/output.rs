@@ -20,7 +20,7 @@ fn check_resume(world: &World, flags: &str, expect: &str) {
 fn a_folder_that_holds_an_adapter() {
     trained().refuses(
         TRAIN,
-        "error: the output folder already holds an adapter: out\n\n\
+        "error: the output folder already contains an adapter: out\n\n\
          hint: set another folder with --out, or continue the run in it with --resume\n",
     );
 }
