@@ -24,7 +24,7 @@ pub struct ComputeType {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// The user asked for it.
+    /// The user requested it.
     Requested,
     /// The model's config names it.
     Model,
