@@ -12,7 +12,7 @@ use hloom::{
     testing::{CpuBuild, cpu_plugin},
     train::{
         Model, TrainError,
-        parity::{Case, CaseFiles, ParityReport, ParitySetup},
+        parity::{CaseFiles, ParityCase, ParityReport, ParitySetup},
     },
 };
 
@@ -41,7 +41,7 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
     let model = Model::open(&folder).unwrap();
     let expected = folder.join("expected.safetensors");
-    let case = Case::open(&model, CaseFiles { adapter: &folder, expected: &expected });
+    let case = ParityCase::open(&model, CaseFiles { adapter: &folder, expected: &expected });
     let case = case.unwrap_or_else(|error| panic!("{error}"));
     let written = tempfile::NamedTempFile::new().unwrap();
     let loaded = mesh.map(|text| {

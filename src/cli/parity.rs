@@ -14,7 +14,7 @@ use crate::{
     },
     base::{DType, Setting},
     runtime::Engine,
-    train::parity::{Case, CaseFiles, ParityReport, ParityRow, ParitySetup},
+    train::parity::{CaseFiles, ParityCase, ParityReport, ParityRow, ParitySetup},
 };
 
 /// Compare logits, losses, gradients and training with reference values.
@@ -63,7 +63,7 @@ impl Parity {
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
 
         reporter.phase("comparing");
-        let case = Case::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
+        let case = ParityCase::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
         let [batch, seq] = case.batch_size(devices.batch_shards());
         let setup = ParitySetup {
             devices: &devices,

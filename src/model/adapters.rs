@@ -8,7 +8,7 @@ use crate::mesh::Dim;
 pub struct AdapterId {
     /// The linear that is adapted.
     pub linear: Linear,
-    /// Which factor.
+    /// The factor, `A` or `B`.
     pub factor: Factor,
 }
 
@@ -16,7 +16,7 @@ pub struct AdapterId {
 /// them: zero rows of both factors have zero gradients, so the padding stays zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterSpec {
-    /// Which factor of which linear.
+    /// The linear and the factor.
     pub id: AdapterId,
     /// `f32[layers, rank, features...]`: the input features of `A`, the output features of `B`.
     pub dims: NamedDims,

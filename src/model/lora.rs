@@ -89,7 +89,7 @@ pub struct LoraSpec {
     /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and does not restrict targets that are
     /// full names.
     pub layers: Vec<usize>,
-    /// Names of the module lists that `layers` indexes, as regular expressions; any list if empty.
+    /// Names of the module lists that `layers` indexes, as regular expressions; any list if empty. It is not used without `layers`.
     pub layers_pattern: Vec<String>,
     /// Ranks of some modules. A key is a regular expression that matches a full name or everything after one of its dots;
     /// the first key that matches determines the rank.

@@ -33,7 +33,7 @@ impl Param {
             .chain(of_linears)
     }
 
-    /// Hugging Face path of its module; `*` stands for the layer.
+    /// Hugging Face path of its module, with `*` in place of the layer number.
     pub fn module(self) -> String {
         match self {
             Self::Embed => "model.embed_tokens".to_owned(),
@@ -45,7 +45,7 @@ impl Param {
         }
     }
 
-    /// GGUF name of that module; `*` stands for the layer.
+    /// GGUF name of its module, with `*` in place of the layer number.
     /// Source: `MODEL_TENSORS` of `gguf-py/gguf/constants.py`.
     pub fn gguf_module(self) -> String {
         match self {
@@ -58,7 +58,7 @@ impl Param {
         }
     }
 
-    /// Hugging Face tensor name; `*` stands for the layer.
+    /// Hugging Face tensor name, with `*` in place of the layer number.
     pub fn tensor_name(self) -> String {
         let suffix = if matches!(self, Self::Bias(_)) { "bias" } else { "weight" };
         format!("{}.{suffix}", self.module())

@@ -12,7 +12,7 @@ pub type NamedDims = Vec<(Dim, usize)>;
 pub struct ParamSpec {
     /// The parameter.
     pub param: Param,
-    /// The tensor name in Hugging Face files; `*` stands for the layer.
+    /// The tensor name in Hugging Face files, with `*` in place of the layer number.
     pub name: String,
     /// Number of layers stacked into one tensor on the device; `None` for a parameter outside the layers.
     pub layers: Option<usize>,

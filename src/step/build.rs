@@ -2,7 +2,7 @@ use indexmap::IndexMap;
 
 use super::{
     Role, Slot, StepError, StepKind, StepProgram, StepSpec,
-    builder::{StepArgs, StepBuilder, StepResults, per_label_token},
+    builder::{ResultValues, StepArgs, StepBuilder, per_label_token},
     tensors::Catalog,
 };
 use crate::{
@@ -111,7 +111,7 @@ impl StepBuilder<'_> {
         kind: StepKind,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
-    ) -> Result<StepResults<'b>, StepError> {
+    ) -> Result<ResultValues<'b>, StepError> {
         match kind {
             StepKind::Train => self.train(b, args),
             StepKind::Accumulate => self.accumulate(b, args),
@@ -125,7 +125,7 @@ impl StepBuilder<'_> {
         }
     }
 
-    fn train<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+    fn train<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
         let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
         let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
         let (mut results, norm) = self.update(b, args, &gradients, targets.num_label_tokens)?;
@@ -137,7 +137,7 @@ impl StepBuilder<'_> {
         Ok(results)
     }
 
-    fn accumulate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+    fn accumulate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
         let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
         let targets = NextToken { num_label_tokens: args[&Role::NumLabelTokens], ..targets };
         let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
@@ -146,7 +146,7 @@ impl StepBuilder<'_> {
         Ok(sums.chain([(Role::Loss, args[&Role::Loss] + loss)]).collect())
     }
 
-    fn apply<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+    fn apply<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
         let gradients: IndexMap<_, _> =
             self.catalog.ids().map(|id| (id, args[&Role::Gradient(id)])).collect();
         let (mut results, norm) = self.update(b, args, &gradients, args[&Role::NumLabelTokens])?;
@@ -156,7 +156,7 @@ impl StepBuilder<'_> {
         Ok(results)
     }
 
-    fn evaluate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+    fn evaluate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
         let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
         let sum = self.batch_loss(b, args, targets)?;
         Ok(vec![
@@ -165,7 +165,11 @@ impl StepBuilder<'_> {
         ])
     }
 
-    fn next_logits<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<StepResults<'b>, StepError> {
+    fn next_logits<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        args: &StepArgs<'b>,
+    ) -> Result<ResultValues<'b>, StepError> {
         let ModelScope { batch, config, .. } = self.scope;
         let x = self.forward(b, args)?;
         let at = self.at_position(x, args[&Role::Position]).reshape(&[batch, 1, config.hidden_size]);

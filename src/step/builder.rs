@@ -12,7 +12,7 @@ use crate::{
 pub(super) type StepArgs<'b> = BTreeMap<Role, Value<'b>>;
 
 /// The results of a program, in order.
-pub(super) type StepResults<'b> = Vec<(Role, Value<'b>)>;
+pub(super) type ResultValues<'b> = Vec<(Role, Value<'b>)>;
 
 /// Builds the computations of a step.
 pub(super) struct StepBuilder<'a> {

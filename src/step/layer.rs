@@ -35,7 +35,7 @@ pub(super) struct Layer {
     forward_with_residuals: CompId,
     /// Takes [`LayerInputs`], the cotangent of the output and the saved values; returns [`Cotangents`].
     backward: CompId,
-    /// How its residuals are stacked.
+    /// The slices of its residuals in their stacks.
     pub residuals: LayerResiduals<LayerSlice>,
     /// Of each saved value, the number of elements if it is a tuple.
     tuple_lens: Vec<Option<usize>>,
@@ -182,7 +182,7 @@ impl StepBuilder<'_> {
     }
 }
 
-/// How the arrays of a value of the computation `primal` are stacked.
+/// The slices of a value of the computation `primal`: one, or one for each element of a tuple.
 fn slices(module: &ModuleBuilder, primal: CompId, id: InstrId) -> Vec<LayerSlice> {
     let slice = |shape: &Shape, logical: Option<LogicalSharding>| LayerSlice {
         shape: array(shape),

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::{
     Role, StepError,
-    builder::{StepArgs, StepBuilder, StepResults},
+    builder::{ResultValues, StepArgs, StepBuilder},
 };
 use crate::{
     base::DType,
@@ -22,7 +22,7 @@ impl StepBuilder<'_> {
         args: &StepArgs<'b>,
         gradients: &IndexMap<AdapterId, Value<'b>>,
         num_label_tokens: Value<'b>,
-    ) -> Result<(StepResults<'b>, Value<'b>), StepError> {
+    ) -> Result<(ResultValues<'b>, Value<'b>), StepError> {
         let values: Vec<Value<'b>> = gradients.values().copied().collect();
         let norm = global_norm(&values);
         let finite = b.push(Opcode::IsFinite, &[norm], Attrs::Plain, None);

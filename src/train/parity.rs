@@ -92,7 +92,7 @@ pub struct ParitySetup<'a> {
 }
 
 /// A case that was read, with its adapter opened for a model.
-pub struct Case<'a> {
+pub struct ParityCase<'a> {
     model: &'a Model,
     golden: Golden<'a>,
     hyper: Hyper,
@@ -100,7 +100,7 @@ pub struct Case<'a> {
     adapter: OpenedAdapter,
 }
 
-impl<'a> Case<'a> {
+impl<'a> ParityCase<'a> {
     /// Reads a case.
     ///
     /// # Errors

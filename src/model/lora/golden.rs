@@ -1,5 +1,5 @@
-//! What PEFT 0.21.2 adapts in a Llama of twelve layers: patterns, and the modules that match. `all qv` are the `q_proj` and
-//! `v_proj` of every layer, `1.q` is one module, and `error` an expression that Python cannot read.
+//! Modules that PEFT 0.21.2 adapts in a Llama of twelve layers, by pattern. `all qv` are the `q_proj` and
+//! `v_proj` of every layer, `1.q` is one module, and `error` an expression that Python rejects.
 
 use super::{
     LoraPlan, LoraSpec, Targets,
@@ -128,7 +128,7 @@ const KEYS: &[(&str, &str)] = &[
     (r"q(", "error"),
 ];
 
-/// Expressions that are refused though Python reads them: octal escapes, characters by name, and ASCII-only classes.
+/// Expressions that are refused though Python accepts them: octal escapes, characters by name, and ASCII-only classes.
 const REFUSED: &[&str] = &[
     r".*\N{LATIN SMALL LETTER Q}_proj",
     r"(?a).*\.q_proj",

@@ -2,7 +2,7 @@
 
 use fancy_regex::{Error, Regex};
 
-use super::python::{Flags, PythonRegexError, translate};
+use super::python::{GlobalFlags, PythonRegexError, translate};
 
 /// An expression that PEFT or `fancy_regex` rejects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,13 +25,13 @@ pub(super) struct Pattern(Regex);
 impl Pattern {
     /// An expression that must match a full name (`re.fullmatch`). Matching each of `names` must end.
     pub fn full(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
-        let regex = compile(pattern, Flags::Leading, |pattern| format!("^(?:{pattern})$"))?;
+        let regex = compile(pattern, GlobalFlags::Leading, |pattern| format!("^(?:{pattern})$"))?;
         Self::checked(pattern, regex, names)
     }
 
     /// A key of `rank_pattern` or `alpha_pattern`, which must match a full name or everything after one of its dots.
     pub fn key(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
-        let regex = compile(pattern, Flags::Refused, |pattern| format!(r"^(?:(.*\.)?({pattern})$)"))?;
+        let regex = compile(pattern, GlobalFlags::Refused, |pattern| format!(r"^(?:(.*\.)?({pattern})$)"))?;
         Self::checked(pattern, regex, names)
     }
 
@@ -62,7 +62,7 @@ impl LayerPattern {
             let source = PythonRegexError::DuplicateGroup("idx");
             return Err(PatternError::Python { pattern: pattern.to_owned(), source });
         }
-        let regex = compile(pattern, Flags::Refused, wrap)?;
+        let regex = compile(pattern, GlobalFlags::Refused, wrap)?;
         Pattern::checked(pattern, regex, names).map(|Pattern(regex)| Self(regex))
     }
 
@@ -75,7 +75,7 @@ impl LayerPattern {
 }
 
 /// The bare pattern is read first, so that positions in errors are those the user sees.
-fn compile(pattern: &str, flags: Flags, wrap: impl Fn(&str) -> String) -> Result<Regex, PatternError> {
+fn compile(pattern: &str, flags: GlobalFlags, wrap: impl Fn(&str) -> String) -> Result<Regex, PatternError> {
     let translated = translate(pattern, flags)
         .map_err(|source| PatternError::Python { pattern: pattern.to_owned(), source })?;
     let error = |error| regex_error(pattern, &error);
@@ -102,7 +102,7 @@ fn lowered(text: &str) -> String {
 }
 
 /// Whether a list entry matches a module: its full name, or everything after one of its dots.
-pub(super) fn names(entry: &str, module: &str) -> bool {
+pub(super) fn entry_matches(entry: &str, module: &str) -> bool {
     module.strip_suffix(entry).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
@@ -113,8 +113,16 @@ mod tests {
     #[test]
     fn an_entry_matches_whole_parts_only() {
         let module = "model.layers.0.self_attn.q_proj";
-        assert!(names(module, module) && names("q_proj", module) && names("self_attn.q_proj", module));
-        assert!(!names("proj", module) && !names("layers.0.self_attn", module) && !names("0", module));
+        assert!(
+            entry_matches(module, module)
+                && entry_matches("q_proj", module)
+                && entry_matches("self_attn.q_proj", module)
+        );
+        assert!(
+            !entry_matches("proj", module)
+                && !entry_matches("layers.0.self_attn", module)
+                && !entry_matches("0", module)
+        );
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Python's regular expressions, written as those of `fancy_regex`.
+//! Translation of Python's regular expressions to those of `fancy_regex`.
 
-/// Letters that mean something after a backslash in Python's `re`.
+/// Letters that form an escape after a backslash in Python's `re`.
 const ESCAPES: &str = "AbBdDsSwWZafnrtvxuU";
 
 /// Whether `(?i)` and other flags of a complete expression are accepted: Python takes them at its beginning only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flags {
+pub(super) enum GlobalFlags {
     /// At the beginning of an expression that is used unchanged.
     Leading,
     /// Nowhere, since PEFT puts something before the expression.
@@ -39,7 +39,7 @@ pub(super) enum PythonRegexError {
 ///
 /// # Errors
 /// If Python rejects it, or it contains an octal escape or a doubled minus in a class.
-pub(super) fn translate(pattern: &str, flags: Flags) -> Result<String, PythonRegexError> {
+pub(super) fn translate(pattern: &str, flags: GlobalFlags) -> Result<String, PythonRegexError> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(first) = rest.chars().next() {
@@ -50,7 +50,7 @@ pub(super) fn translate(pattern: &str, flags: Flags) -> Result<String, PythonReg
                 let end = rest.find(')').ok_or(PythonRegexError::UnterminatedComment)?;
                 end + 1
             }
-            '(' => group(rest, flags == Flags::Leading && rest.len() == pattern.len(), &mut out)?,
+            '(' => group(rest, flags == GlobalFlags::Leading && rest.len() == pattern.len(), &mut out)?,
             other => {
                 out.push(other);
                 other.len_utf8()

@@ -50,18 +50,18 @@ impl LoraSpec {
         unused: &mut Diagnostics,
     ) -> Option<LoraPlan> {
         let (modules, others) = (linear_modules(config), other_modules(config));
-        let universe: Vec<&str> =
+        let all_names: Vec<&str> =
             modules.iter().map(|module| &module.name).chain(&others).map(String::as_str).collect();
         self.check_numbers(diagnostics);
         self.check_layers(config, diagnostics, unused);
-        let layers = LayerSelector::new(self, &universe, diagnostics);
-        let targets = Selector::new("target_modules", &self.targets, &universe, diagnostics);
+        let layers = LayerSelector::new(self, &all_names, diagnostics);
+        let targets = Selector::new("target_modules", &self.targets, &all_names, diagnostics);
         let exclude = self
             .exclude
             .as_ref()
-            .and_then(|exclude| Selector::new("exclude_modules", exclude, &universe, diagnostics));
-        let ranks = PatternKey::read("rank_pattern", &self.rank_pattern, &universe, diagnostics);
-        let alphas = PatternKey::read("alpha_pattern", &self.alpha_pattern, &universe, diagnostics);
+            .and_then(|exclude| Selector::new("exclude_modules", exclude, &all_names, diagnostics));
+        let ranks = PatternKey::read("rank_pattern", &self.rank_pattern, &all_names, diagnostics);
+        let alphas = PatternKey::read("alpha_pattern", &self.alpha_pattern, &all_names, diagnostics);
         let targets = targets.filter(|_| diagnostics.0.is_empty())?;
 
         let excluded = |module: &str| exclude.as_ref().is_some_and(|exclude| exclude.matches(module));
@@ -69,7 +69,7 @@ impl LoraSpec {
         let refused: Vec<&str> = others.iter().map(String::as_str).filter(|name| !excluded(name)).collect();
         targets.check_entries(&adaptable, &refused, diagnostics, unused);
         if let Some(exclude) = &exclude {
-            exclude.check_entries(&universe, &[], diagnostics, unused);
+            exclude.check_entries(&all_names, &[], diagnostics, unused);
         }
         let is_adapted = |module: &&LinearModule| {
             targets.matches(&module.name) && layers.matches(&targets, module) && !excluded(&module.name)
@@ -138,7 +138,7 @@ mod tests {
         pairs.iter().map(|&(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// `expect` has one entry an adapter: layer, linear, rank and scale.
+    /// `expect`: layer, linear, rank and scale of each adapter.
     #[track_caller]
     fn check(spec: &LoraSpec, expect: &[&str]) {
         let plan = spec.resolve(&tiny()).map_err(|diagnostics| diagnostics.to_string()).unwrap();

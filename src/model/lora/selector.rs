@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     LoraSpec, Targets,
-    matching::{LayerPattern, Pattern, names},
+    matching::{LayerPattern, Pattern, entry_matches},
     modules::LinearModule,
     report::{field_error, report},
 };
@@ -23,17 +23,17 @@ pub(super) enum Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// `None` after a diagnostic, if an expression is malformed. `universe`: the names of all modules.
+    /// `None` after a diagnostic, if an expression is malformed. `all_names`: the names of all modules.
     pub fn new(
         field: &'static str,
         targets: &'a Targets,
-        universe: &[&str],
+        all_names: &[&str],
         diagnostics: &mut Diagnostics,
     ) -> Option<Self> {
         match targets {
             Targets::AllLinear => Some(Self::All),
             Targets::Names(entries) => Some(Self::Names { field, entries }),
-            Targets::Regex(text) => match Pattern::full(text, universe) {
+            Targets::Regex(text) => match Pattern::full(text, all_names) {
                 Ok(pattern) => Some(Self::Regex { field, text, pattern }),
                 Err(error) => {
                     report(diagnostics, field, error.to_string());
@@ -47,7 +47,7 @@ impl<'a> Selector<'a> {
     pub fn matches(&self, module: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Names { entries, .. } => entries.iter().any(|entry| names(entry, module)),
+            Self::Names { entries, .. } => entries.iter().any(|entry| entry_matches(entry, module)),
             Self::Regex { pattern, .. } => pattern.matches(module),
         }
     }
@@ -74,9 +74,9 @@ impl<'a> Selector<'a> {
                     report(diagnostics, field, "the list is empty");
                 }
                 for entry in entries.iter().collect::<BTreeSet<_>>() {
-                    if let Some(name) = refused.iter().find(|name| names(entry, name)) {
+                    if let Some(name) = refused.iter().find(|name| entry_matches(entry, name)) {
                         refuse_module(field, entry, name, diagnostics);
-                    } else if !allowed.iter().any(|name| names(entry, name)) {
+                    } else if !allowed.iter().any(|name| entry_matches(entry, name)) {
                         refuse_entry(field, entry, nearest_linear(entry, allowed), unused);
                     }
                 }
@@ -122,10 +122,10 @@ pub(super) struct LayerSelector<'a> {
 
 impl<'a> LayerSelector<'a> {
     /// Malformed expressions are reported and left out.
-    pub fn new(spec: &'a LoraSpec, universe: &[&str], diagnostics: &mut Diagnostics) -> Self {
+    pub fn new(spec: &'a LoraSpec, all_names: &[&str], diagnostics: &mut Diagnostics) -> Self {
         let mut lists = Vec::new();
         for pattern in &spec.layers_pattern {
-            match LayerPattern::new(pattern, universe) {
+            match LayerPattern::new(pattern, all_names) {
                 Ok(list) => lists.push(list),
                 Err(error) => report(diagnostics, "layers_pattern", error.to_string()),
             }
@@ -166,12 +166,12 @@ impl<'a, T: Copy> PatternKey<'a, T> {
     pub fn read(
         field: &str,
         patterns: &'a [(String, T)],
-        universe: &[&str],
+        all_names: &[&str],
         diagnostics: &mut Diagnostics,
     ) -> Vec<Self> {
         let mut keys = Vec::new();
         for (text, value) in patterns {
-            match Pattern::key(text, universe) {
+            match Pattern::key(text, all_names) {
                 Ok(pattern) => keys.push(Self { text, pattern, value: *value }),
                 Err(error) => report(diagnostics, field, error.to_string()),
             }

@@ -28,7 +28,7 @@ pub(super) fn instantiate(
 
 struct Blocks<'a> {
     scope: &'a ModelScope<'a>,
-    /// Queries and keys of a block.
+    /// Number of queries, and of keys, of a block.
     block: usize,
     /// Number of blocks of a row; the last is padded.
     count: usize,
@@ -77,14 +77,14 @@ struct Softmax<'b> {
     weighted: Value<'b>,
 }
 
-struct ForwardCarry<'b> {
+struct AttentionForwardCarry<'b> {
     pair: PairIndex<'b>,
     softmax: Softmax<'b>,
     o: Value<'b>,
     log_sum_exp: Value<'b>,
 }
 
-struct BackwardCarry<'b> {
+struct AttentionBackwardCarry<'b> {
     pair: PairIndex<'b>,
     /// The gradient of the query block, float32.
     dq_block: Value<'b>,
@@ -93,7 +93,7 @@ struct BackwardCarry<'b> {
     dv: Value<'b>,
 }
 
-struct BackwardCaptures<'b> {
+struct AttentionBackwardCaptures<'b> {
     operands: Operands<'b>,
     /// The cotangent of `o`.
     d_o: Value<'b>,
@@ -107,9 +107,9 @@ value_tree! {
     PairIndex { query, key }
     Operands { q, k, v }
     Softmax { max, sum, weighted }
-    ForwardCarry { pair, softmax, o, log_sum_exp }
-    BackwardCarry { pair, dq_block, dq, dk, dv }
-    BackwardCaptures { operands, d_o, log_sum_exp, delta, segments }
+    AttentionForwardCarry { pair, softmax, o, log_sum_exp }
+    AttentionBackwardCarry { pair, dq_block, dq, dk, dv }
+    AttentionBackwardCaptures { operands, d_o, log_sum_exp, delta, segments }
 }
 
 impl<'a> Blocks<'a> {
@@ -134,21 +134,21 @@ impl<'a> Blocks<'a> {
             sum: b.full(self.per_query(f32, self.block), 0.0),
             weighted: b.full(self.features(f32, self.block), 0.0),
         };
-        let init = ForwardCarry {
+        let init = AttentionForwardCarry {
             pair: PairIndex { query: zero, key: zero },
             softmax,
             o: b.full(self.features(t, self.padded()), 0.0),
             log_sum_exp: b.full(self.per_query(f32, self.padded()), 0.0),
         };
-        let ForwardCarry { o, log_sum_exp, .. } =
+        let AttentionForwardCarry { o, log_sum_exp, .. } =
             b.fori_loop("attention.pairs", self.pairs(), init, captures, |it| self.forward_pair(it))?;
         Ok(b.tuple(&[self.leave_queries(o), self.leave_queries(log_sum_exp)]))
     }
 
     fn forward_pair<'t>(
         &self,
-        iteration: Iteration<'t, ForwardCarry<'t>, (Operands<'t>, Option<Value<'t>>)>,
-    ) -> Result<ForwardCarry<'t>, TemplateError> {
+        iteration: Iteration<'t, AttentionForwardCarry<'t>, (Operands<'t>, Option<Value<'t>>)>,
+    ) -> Result<AttentionForwardCarry<'t>, TemplateError> {
         let Iteration { b, carry, captures: (Operands { q, k, v }, segments), .. } = iteration;
         let pair = self.pair(b, carry.pair);
         let reset = |value: Value<'t>, start: f64| {
@@ -170,7 +170,7 @@ impl<'a> Blocks<'a> {
         let o = (weighted / sum.broadcast(&weighted.dims(), &[0, 1, 2, 3])).convert(self.scope.t);
         let o = self.put(carry.o, pair.query, o);
         let log_sum_exp = self.put(carry.log_sum_exp, pair.query, max + sum.log());
-        Ok(ForwardCarry { pair: pair.next, softmax, o, log_sum_exp })
+        Ok(AttentionForwardCarry { pair: pair.next, softmax, o, log_sum_exp })
     }
 
     /// Takes the arguments of the forward computation, its result and the cotangent of that.
@@ -193,9 +193,10 @@ impl<'a> Blocks<'a> {
         let dq = b.full(self.features(t, self.padded()), 0.0);
         let per_key = [batch, self.kv_heads, self.padded(), self.head_dim];
         let dk = b.full(ArrayShape::new(DType::F32, per_key), 0.0).with_logical_sharding(keys());
-        let init = BackwardCarry { pair: PairIndex { query: zero, key: zero }, dq_block, dq, dk, dv: dk };
-        let captures = BackwardCaptures { operands, d_o, log_sum_exp, delta, segments };
-        let BackwardCarry { dq, dk, dv, .. } =
+        let init =
+            AttentionBackwardCarry { pair: PairIndex { query: zero, key: zero }, dq_block, dq, dk, dv: dk };
+        let captures = AttentionBackwardCaptures { operands, d_o, log_sum_exp, delta, segments };
+        let AttentionBackwardCarry { dq, dk, dv, .. } =
             b.fori_loop("attention.grad.pairs", self.pairs(), init, captures, |it| self.backward_pair(it))?;
         let [dk, dv] = [dk, dv].map(|gradient| self.leave_keys(gradient.convert(t)));
         Ok(b.tuple(&[self.leave_queries(dq), dk, dv]))
@@ -203,10 +204,11 @@ impl<'a> Blocks<'a> {
 
     fn backward_pair<'t>(
         &self,
-        iteration: Iteration<'t, BackwardCarry<'t>, BackwardCaptures<'t>>,
-    ) -> Result<BackwardCarry<'t>, TemplateError> {
+        iteration: Iteration<'t, AttentionBackwardCarry<'t>, AttentionBackwardCaptures<'t>>,
+    ) -> Result<AttentionBackwardCarry<'t>, TemplateError> {
         let Iteration { b, carry, captures, .. } = iteration;
-        let BackwardCaptures { operands: Operands { q, k, v }, d_o, log_sum_exp, delta, segments } = captures;
+        let AttentionBackwardCaptures { operands: Operands { q, k, v }, d_o, log_sum_exp, delta, segments } =
+            captures;
         let pair = self.pair(b, carry.pair);
         let arguments = [
             self.take(q, pair.query),
@@ -225,7 +227,7 @@ impl<'a> Blocks<'a> {
             |total: Value<'t>, part: Value<'t>| self.put(total, pair.key, self.take(total, pair.key) + part);
         let (dk, dv) = (sum(carry.dk, found.get(1)), sum(carry.dv, found.get(2)));
         let dq = self.put(carry.dq, pair.query, dq_block.convert(self.scope.t));
-        Ok(BackwardCarry { pair: pair.next, dq_block, dq, dk, dv })
+        Ok(AttentionBackwardCarry { pair: pair.next, dq_block, dq, dk, dv })
     }
 
     /// The parameters of both computations in the layout of the loops, and the segments `s32[batch, seq]` of packed rows.
