@@ -6,14 +6,14 @@ use super::factors::{Factors, peft_names, stack_factors};
 use crate::{
     base::{Diagnostic, Diagnostics},
     model::{Config, LoraPlan, LoraSpec, ParamSpec, PeftFields, PeftModules, base_params, layer_params},
-    weights::{Adapter, AdapterConfig, Patterns, Targets},
+    weights::{Adapter, AdapterConfig, Patterns, TargetModules},
 };
 
 /// The adapters that an adapter_config.json describes.
 pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
-    let modules = |targets: &Targets| match targets {
-        Targets::Names(names) => PeftModules::List(names.clone()),
-        Targets::Pattern(pattern) => PeftModules::One(pattern.clone()),
+    let modules = |targets: &TargetModules| match targets {
+        TargetModules::Names(names) => PeftModules::List(names.clone()),
+        TargetModules::Pattern(pattern) => PeftModules::One(pattern.clone()),
     };
     LoraSpec::from_peft(PeftFields {
         r: config.r,
@@ -31,8 +31,8 @@ pub fn lora_spec(config: &AdapterConfig) -> LoraSpec {
 /// The adapter_config.json for `spec`: the inverse of [`lora_spec`].
 pub fn adapter_config(spec: &LoraSpec, base_model: Option<String>) -> AdapterConfig {
     let targets = |modules: PeftModules| match modules {
-        PeftModules::One(pattern) => Targets::Pattern(pattern),
-        PeftModules::List(names) => Targets::Names(names),
+        PeftModules::One(pattern) => TargetModules::Pattern(pattern),
+        PeftModules::List(names) => TargetModules::Names(names),
     };
     let fields = spec.to_peft();
     AdapterConfig {

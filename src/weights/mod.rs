@@ -28,7 +28,7 @@ pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
 pub use files::refuse_dangling;
 pub use model_files::ModelFiles;
-pub use peft::{Adapter, AdapterConfig, Patterns, Targets, read_adapter, write_adapter};
+pub use peft::{Adapter, AdapterConfig, Patterns, TargetModules, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};
 pub use stored::{Quantization, StoredType};
 pub use tensor::TensorInfo;

@@ -30,12 +30,12 @@ pub(super) const PREFIX: &str = "base_model.model.";
 ///
 /// use hloom::{
 ///     base::Literal,
-///     weights::{Adapter, AdapterConfig, Targets, read_adapter, write_adapter},
+///     weights::{Adapter, AdapterConfig, TargetModules, read_adapter, write_adapter},
 /// };
 ///
 /// let module = "base_model.model.model.layers.0.self_attn.q_proj";
 /// let adapter = Adapter {
-///     config: AdapterConfig::new(1, 2.0, Targets::Names(vec!["q_proj".into()])),
+///     config: AdapterConfig::new(1, 2.0, TargetModules::Names(vec!["q_proj".into()])),
 ///     tensors: BTreeMap::from([
 ///         (format!("{module}.lora_A.weight"), Literal::f32s([1, 2], &[0.5, -0.5])),
 ///         (format!("{module}.lora_B.weight"), Literal::f32s([2, 1], &[0.0, 0.0])),
@@ -160,13 +160,13 @@ fn partner(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Patterns, Targets},
+        super::{Patterns, TargetModules},
         *,
     };
     use crate::base::ArrayShape;
 
     fn adapter() -> Adapter {
-        let targets = Targets::Names(vec!["q_proj".to_owned()]);
+        let targets = TargetModules::Names(vec!["q_proj".to_owned()]);
         let alpha_pattern = Patterns(vec![("z".to_owned(), 1.5), ("a".to_owned(), 3.0)]);
         let name = |half: &str| format!("base_model.model.model.layers.0.self_attn.q_proj{half}");
         Adapter {

@@ -30,10 +30,10 @@ pub struct AdapterConfig {
     pub lora_dropout: f64,
     /// Modules with an adapter.
     #[serde(default)]
-    pub target_modules: Option<Targets>,
+    pub target_modules: Option<TargetModules>,
     /// Exceptions from the target modules.
     #[serde(default)]
-    pub exclude_modules: Option<Targets>,
+    pub exclude_modules: Option<TargetModules>,
     /// Layers with adapters; all of them if absent.
     #[serde(default, deserialize_with = "one_or_many")]
     pub layers_to_transform: Option<Vec<usize>>,
@@ -51,7 +51,7 @@ pub struct AdapterConfig {
 /// Selection of modules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Targets {
+pub enum TargetModules {
     /// Names: a module matches if its path is a name, or ends in a dot and a name.
     Names(Vec<String>),
     /// A regular expression for the complete path, or `all-linear`.
@@ -90,7 +90,7 @@ const CONVERT: &str = "convert it to a plain LoRA with PEFT: `save_pretrained` w
 
 impl AdapterConfig {
     /// A plain LoRA of a causal language model: scale `lora_alpha / r`, no dropout, no patterns.
-    pub fn new(r: usize, lora_alpha: f64, targets: Targets) -> Self {
+    pub fn new(r: usize, lora_alpha: f64, targets: TargetModules) -> Self {
         Self {
             peft_type: "LORA".to_owned(),
             task_type: Some("CAUSAL_LM".to_owned()),
@@ -264,12 +264,12 @@ mod tests {
     #[test]
     fn what_peft_writes_is_understood() {
         let config = parse("later", Value::Null).unwrap();
-        assert_eq!(config.target_modules, Some(Targets::Names(vec!["q_proj".into(), "v_proj".into()])));
+        assert_eq!(config.target_modules, Some(TargetModules::Names(vec!["q_proj".into(), "v_proj".into()])));
         assert_eq!(config.layers_to_transform, Some(vec![3]));
         assert_eq!(config.rank_pattern.0, [("z".to_owned(), 1), ("a".to_owned(), 2)]);
         assert!(config.use_rslora);
         let pattern = parse("target_modules", json!("all-linear")).unwrap().target_modules;
-        assert_eq!(pattern, Some(Targets::Pattern("all-linear".into())));
+        assert_eq!(pattern, Some(TargetModules::Pattern("all-linear".into())));
     }
 
     /// PEFT 0.21.2 computes the same with each of these as without it.

@@ -91,7 +91,7 @@ fn dots(count: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{AdapterConfig, Targets},
+        super::{AdapterConfig, TargetModules},
         *,
     };
     use crate::base::Literal;
@@ -102,7 +102,7 @@ mod tests {
     ];
 
     fn fit(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, String> {
-        let config = AdapterConfig::new(1, 1.0, Targets::Names(vec![]));
+        let config = AdapterConfig::new(1, 1.0, TargetModules::Names(vec![]));
         let tensors = names.into_iter().map(|name| (name, Literal::f32s([1, 1], &[0.0]))).collect();
         let mut adapter = Adapter { config, tensors };
         let is_base = |name: &str| name == "lm_head.weight";

@@ -7,5 +7,5 @@ mod fit;
 mod patterns;
 
 pub use adapter::{Adapter, read_adapter, write_adapter};
-pub use config::{AdapterConfig, Targets};
+pub use config::{AdapterConfig, TargetModules};
 pub use patterns::Patterns;
