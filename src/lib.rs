@@ -21,13 +21,16 @@
 //! let templates = TemplateLibrary::embedded();
 //! let program = step::build(&StepSpec::new(workload, &templates), StepKind::Train)?;
 //! assert!(text::print(&program.module).starts_with("HloModule hloom_step"));
-//! // Arguments and results are described by slots; state that is updated is donated.
+//! // Arguments and results are described by slots. What a step updates is donated: the 14 factors of two layers, two moments
+//! // of each, and the number of updates.
 //! let donated = program.inputs.iter().filter(|slot| program.is_donated(slot.role)).count();
 //! assert_eq!(donated, 43);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/` goes on from here: `build_step`, `shard_step`, `compile_for_mi300x`, `train_on_cpu`.
+//! With a mesh config, [`mesh::parse`] and [`mesh::Loaded::plan`] decide how each tensor is sharded, and [`step::build`]
+//! annotates the module. In `examples/`, `build_step` lists the slots of a step, `shard_step` shards one over eight devices,
+//! `compile_for_mi300x` compiles for devices that are not attached, and `train_on_cpu` trains.
 //!
 //! # The pipeline, with the type at each arrow
 //!

@@ -1,5 +1,5 @@
-//! Layer 0: types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, input and
-//! output files.
+//! Layer 0: types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, names of
+//! settings, input and output files.
 
 mod diagnostic;
 mod diagnostic_group;

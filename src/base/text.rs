@@ -30,8 +30,8 @@ pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| not_text(FileKind::Binary))
 }
 
-/// Reads the bytes of a text file without its byte order mark. The inner error is the format recognized, if the caller does
-/// not `accept` it.
+/// Reads the bytes of a text file without its byte order mark. `Ok(Err(kind))` if the file was recognized as another format
+/// that `accept` refuses.
 ///
 /// # Errors
 /// The operating system's error.

@@ -13,9 +13,9 @@ use crate::{
 const EMBED: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
 
-/// Adapts tensor names and config to each other, with warnings. Names lose a prefix, see [`Checkpoint::fit_names`]. With
-/// `tie_word_embeddings`, as in transformers, a head that differs from the embedding is untied, and if only one of the two
-/// is present, it is used for both.
+/// Adapts tensor names and config to each other, with warnings. Names lose a common prefix, see [`Checkpoint::fit_names`].
+/// With `tie_word_embeddings`, a head that differs from the embedding is untied, as in transformers; where only one of the
+/// two is present, it serves as both.
 ///
 /// # Errors
 /// One diagnostic, if the names have another prefix and names are missing without it.

@@ -18,11 +18,12 @@ use crate::{
     templates::Instantiator,
 };
 
-/// Builds and verifies a program.
+/// Builds a program, annotates it with the shardings of `spec.mesh`, and verifies it. The result needs no further
+/// [`mesh::annotate`].
 ///
 /// # Errors
-/// If a template is invalid or does not fit, or `micro_batches` does not divide the batch. Everything else in `spec` has been
-/// checked before.
+/// If a template is invalid or does not fit, or `micro_batches` does not divide the batch. The constructors of the parts of
+/// `spec` check everything else.
 ///
 /// # Panics
 /// If a program that trains is built from a plan without adapters.

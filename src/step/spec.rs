@@ -42,7 +42,8 @@ pub struct StepSpec<'a> {
     pub max_grad_norm: f64,
     /// The layer mathematics.
     pub templates: &'a TemplateLibrary,
-    /// The mesh that shards every tensor; `None` for a single device.
+    /// The shardings of every tensor on a mesh, which [`build`](super::build()) annotates the module with; `None` for a single
+    /// device.
     pub mesh: Option<&'a Plan>,
 }
 

@@ -159,8 +159,8 @@ pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     catalog.at_rest().chain(catalog.ids().map(Role::Gradient)).chain(plain).collect()
 }
 
-/// The tensors that are stored between steps, the arrays of the batch, the parameters in computation, and the main
-/// activations.
+/// The tensors that a mesh config shards, for [`Loaded::plan`](crate::mesh::Loaded::plan): those stored between steps, the
+/// arrays of the batch, the parameters with their compute shardings, and the main activations.
 pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
     let catalog = Catalog::new(workload);
     let mut tensors: Vec<Tensor> = catalog

@@ -10,7 +10,7 @@ macro_rules! models {
 
 models!["llama3.1-8b", "llama3.1-70b", "llama3.1-405b", "llama3.2-1b", "llama3.2-3b", "smollm2-135m", "tiny",];
 
-/// The names that [`Config::builtin`] knows.
+/// The names that [`Config::builtin`] knows, such as `tiny`, `smollm2-135m` and `llama3.1-405b`.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|(name, _)| *name)
 }

@@ -9,7 +9,7 @@ pub struct Adapted {
     pub scale: f64,
 }
 
-/// The adapter of every linear of every layer, if it has one. At least one has, except in [`LoraPlan::none`].
+/// The adapter, if any, of each linear of each layer. There is at least one, except in [`LoraPlan::none`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraPlan {
     layers: Vec<[Option<Adapted>; Linear::ALL.len()]>,
