@@ -305,7 +305,7 @@ fn plugin_record(path: &Path, target: &Target, store: &Path) -> Result<PluginRec
 }
 
 /// The SHA-256 of a file.
-pub fn file_sha256(path: &Path) -> Result<String, AppError> {
+pub(super) fn file_sha256(path: &Path) -> Result<String, AppError> {
     let bytes = fs::read(path).with_context(|| format!("cannot read: {}", path.display()))?;
     Ok(sha256(&bytes))
 }

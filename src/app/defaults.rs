@@ -2,26 +2,26 @@
 
 use crate::{base::Setting, model::nn::Attention, optim::AdamW};
 
-pub const QUICKSTART_STEPS: usize = 60;
-pub const QUICKSTART_SEQ: usize = 128;
-pub const SEQ: usize = 512;
-pub const BATCH: usize = 4;
-pub const ACCUMULATE: usize = 1;
-pub const LR: f64 = 1e-3;
-pub const WARMUP: usize = 5;
-pub const RANK: usize = 8;
-pub const ALPHA: f64 = 16.0;
-pub const WEIGHT_DECAY: f64 = 0.0;
-pub const MAX_GRAD_NORM: f64 = 1.0;
-pub const SAVE_EVERY: usize = 100;
-pub const OUT: &str = "out";
+pub(super) const QUICKSTART_STEPS: usize = 60;
+pub(super) const QUICKSTART_SEQ: usize = 128;
+pub(super) const SEQ: usize = 512;
+pub(super) const BATCH: usize = 4;
+pub(super) const ACCUMULATE: usize = 1;
+pub(super) const LR: f64 = 1e-3;
+pub(super) const WARMUP: usize = 5;
+pub(super) const RANK: usize = 8;
+pub(super) const ALPHA: f64 = 16.0;
+pub(super) const WEIGHT_DECAY: f64 = 0.0;
+pub(super) const MAX_GRAD_NORM: f64 = 1.0;
+pub(super) const SAVE_EVERY: usize = 100;
+pub(super) const OUT: &str = "out";
 /// Seconds that a plugin may take to start.
 pub const START_SECONDS: f64 = 120.0;
 /// Samples for each one that is held out.
-pub const SAMPLES_PER_HELD_OUT: usize = 20;
-pub const MAX_HELD_OUT: usize = 64;
+pub(super) const SAMPLES_PER_HELD_OUT: usize = 20;
+pub(super) const MAX_HELD_OUT: usize = 64;
 /// The model that the store has, by the name of its built-in configuration.
-pub const MODEL: &str = "smollm2-135m";
+pub(super) const MODEL: &str = "smollm2-135m";
 
 /// The default of a setting as a help text states it; `None` if it has none.
 pub fn describe(setting: Setting) -> Option<String> {

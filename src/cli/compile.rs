@@ -28,7 +28,7 @@ use crate::{
 /// The digests in the bundle's manifest detect damaged files, not forged ones: for a bundle from an untrusted source, use
 /// `hloom train --bundle DIR --recompile`, which ignores its executables.
 #[derive(clap::Args, Debug)]
-pub struct Compile {
+pub(super) struct Compile {
     #[command(flatten)]
     model: ModelArgs,
     /// Target devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device file, `mine.toml:8`; may be repeated
@@ -54,7 +54,7 @@ pub struct Compile {
 }
 
 impl Compile {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, all_targets, mesh, options, optimizer, out, timeout: seconds, plugin, output } =
             self;
         check_out_folder(&out)?;

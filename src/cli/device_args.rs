@@ -18,7 +18,7 @@ use crate::{
 
 /// Devices, plugin and templates of a command that runs programs.
 #[derive(clap::Args, Debug)]
-pub struct RunArgs {
+pub(super) struct RunArgs {
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
@@ -26,23 +26,23 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    pub fn devices(&self) -> Result<DeviceMesh, AppError> {
+    pub(super) fn devices(&self) -> Result<DeviceMesh, AppError> {
         resolve::devices(self.device.target.as_ref(), self.device.mesh.as_deref())
     }
 
-    pub fn templates(&self, devices: &DeviceMesh) -> Result<TemplateLibrary, AppError> {
+    pub(super) fn templates(&self, devices: &DeviceMesh) -> Result<TemplateLibrary, AppError> {
         templates(self.plugin.templates.as_deref(), Some(devices.target().platform()))
     }
 
-    pub fn starter(&self, env: &Env<'_>) -> Result<Starter, AppError> {
+    pub(super) fn starter(&self, env: &Env<'_>) -> Result<Starter, AppError> {
         worker::starter(env, self.device.timeout)
     }
 
-    pub fn resources(&self, store: &Path) -> Resources {
+    pub(super) fn resources(&self, store: &Path) -> Resources {
         Resources::new(store, network(self.plugin.offline))
     }
 
-    pub fn plugin(
+    pub(super) fn plugin(
         &self,
         devices: &DeviceMesh,
         resources: &Resources,
@@ -54,13 +54,13 @@ impl RunArgs {
 }
 
 /// Whether packages may be fetched.
-pub fn network(offline: Option<bool>) -> Network {
+pub(super) fn network(offline: Option<bool>) -> Network {
     if offline == Some(true) { Network::Offline } else { Network::Allowed }
 }
 
 /// Model, adapters and batch of a command that needs no weights.
 #[derive(clap::Args, Debug)]
-pub struct ModelArgs {
+pub(super) struct ModelArgs {
     /// A built-in model, a Hugging Face folder or a GGUF file
     #[arg(long, value_name = "NAME|DIR", required = true)]
     pub model: String,
@@ -70,14 +70,18 @@ pub struct ModelArgs {
 
 impl ModelArgs {
     /// The workload for targets of `platforms`.
-    pub fn resolve(self, shards: BatchShards, platforms: &[Platform]) -> Result<OwnedWorkload, AppError> {
+    pub(super) fn resolve(
+        self,
+        shards: BatchShards,
+        platforms: &[Platform],
+    ) -> Result<OwnedWorkload, AppError> {
         OwnedWorkload::new(&self.model, &self.workload.into(), shards, platforms)
     }
 }
 
 /// The number of devices, for commands that need no device.
 #[derive(clap::Args, Debug)]
-pub struct TargetArg {
+pub(super) struct TargetArg {
     /// Target devices: `cpu:8`, `mi300x:4x8`, `v5e:2x4`, or a device file, `mine.toml:8` [default: as many as the mesh has]
     #[arg(long, value_name = "TARGET")]
     target: Option<Parsed<Target>>,
@@ -85,22 +89,22 @@ pub struct TargetArg {
 
 impl TargetArg {
     /// The platform of the devices, if they were given.
-    pub fn platform(&self) -> Option<Platform> {
+    pub(super) fn platform(&self) -> Option<Platform> {
         self.target.as_ref().map(|target| target.0.platform())
     }
 
     /// The same as a list.
-    pub fn platforms(&self) -> Vec<Platform> {
+    pub(super) fn platforms(&self) -> Vec<Platform> {
         self.platform().into_iter().collect()
     }
 
     /// The number of devices, if it was given.
-    pub fn devices(&self) -> Option<usize> {
+    pub(super) fn devices(&self) -> Option<usize> {
         self.target.as_ref().map(|target| target.0.devices())
     }
 
     /// Sharding of a batch on a mesh of these devices.
-    pub fn batch_shards(&self, mesh: &Loaded) -> BatchShards {
+    pub(super) fn batch_shards(&self, mesh: &Loaded) -> BatchShards {
         BatchShards::of_mesh(mesh, self.devices().unwrap_or(mesh.config.written_devices()))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 
 /// Print the HLO module of a step, before any compiler. Needs neither weights nor a plugin.
 #[derive(clap::Args, Debug)]
-pub struct Dump {
+pub(super) struct Dump {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -71,7 +71,7 @@ enum Format {
 }
 
 impl Dump {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { format, program, json, .. } = self;
         let stage = match (self.stage, &self.mesh) {
             (None, Some(_)) => Stage::Sharded,

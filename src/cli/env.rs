@@ -127,13 +127,13 @@ fn store_folder(variable: impl Fn(&str) -> Option<OsString>, home: &Home) -> Pat
 
 /// A request of the user to stop.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt {
+pub(super) struct Interrupt {
     requested: Arc<AtomicBool>,
 }
 
 impl Interrupt {
     /// From now on the first Ctrl-C is a request, and the second one quits.
-    pub fn watch(signals: Signals) -> Self {
+    pub(super) fn watch(signals: Signals) -> Self {
         let interrupt = Self::default();
         if signals == Signals::Left {
             return interrupt;
@@ -153,7 +153,7 @@ impl Interrupt {
     }
 
     /// Whether the user has requested it.
-    pub fn requested(&self) -> bool {
+    pub(super) fn requested(&self) -> bool {
         self.requested.load(Ordering::Relaxed)
     }
 }

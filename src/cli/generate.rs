@@ -22,7 +22,7 @@ const LENGTH_STEP: usize = 64;
 ///
 /// Takes the most likely token each time. Every token runs over the entire text, so this is slow.
 #[derive(clap::Args, Debug)]
-pub struct Generate {
+pub(super) struct Generate {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
@@ -52,7 +52,7 @@ pub struct Generate {
 }
 
 impl Generate {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, adapter, prompt, raw, max_new_tokens, seq, dtype, device, output } = self;
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;

@@ -72,7 +72,7 @@ impl Home {
 
 /// Arguments whose value is a path, or may be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathLike {
+pub(super) enum PathLike {
     /// A path.
     Path,
     /// The name of something known, or a path.
@@ -83,7 +83,7 @@ pub enum PathLike {
 
 impl PathLike {
     /// `None` if it cannot be a path.
-    pub fn of(arg: &clap::Arg) -> Option<Self> {
+    pub(super) fn of(arg: &clap::Arg) -> Option<Self> {
         let parsed = arg.get_value_parser().type_id();
         if parsed == TypeId::of::<PathBuf>() {
             Some(Self::Path)

@@ -33,14 +33,14 @@ struct MeshArgs {
 
 /// Check a mesh config: print every problem, and the bytes that each device stores. Needs no plugin.
 #[derive(clap::Args, Debug)]
-pub struct Check {
+pub(super) struct Check {
     #[command(flatten)]
     args: MeshArgs,
 }
 
 /// Explain how tensors are sharded, with the line of the mesh config that decides it.
 #[derive(clap::Args, Debug)]
-pub struct Explain {
+pub(super) struct Explain {
     #[command(flatten)]
     args: MeshArgs,
     /// Tensors, such as 'layers.*.self_attn.k_proj'; `*` matches any text
@@ -60,7 +60,7 @@ impl MeshArgs {
 }
 
 impl Check {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let json = self.args.json;
         let (report, compute_type) = self.args.report(&mut *env.err)?;
         if json {
@@ -75,7 +75,7 @@ impl Check {
 }
 
 impl Explain {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { args, param } = self;
         let json = args.json;
         let (report, _) = args.report(&mut *env.err)?;

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// Exits with 1 if any error exceeds its limit. `tests/golden/generate.py` computes reference values of any model.
 #[derive(clap::Args, Debug)]
-pub struct Parity {
+pub(super) struct Parity {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
@@ -43,7 +43,7 @@ pub struct Parity {
 }
 
 impl Parity {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, adapter, expected, options, dtype, device, output } = self;
         let settings = Settings::from(options);
         let beside = PathBuf::from(&model);

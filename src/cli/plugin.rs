@@ -19,7 +19,7 @@ use crate::{
 ///
 /// The store is the folder $HLOOM_STORE, else `hloom` in the user's cache folder.
 #[derive(clap::Subcommand, Debug)]
-pub enum Plugin {
+pub(super) enum Plugin {
     /// List packages, and which of them are installed
     List {
         #[command(flatten)]
@@ -46,7 +46,7 @@ pub enum Plugin {
 }
 
 impl Plugin {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         match self {
             Self::List { output } => list(env, output)?,
             Self::Install { name, output } => install(&name, env, output)?,

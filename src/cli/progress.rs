@@ -20,7 +20,7 @@ use crate::{
 const STEPS_PER_LINE: usize = 10;
 
 /// Shows progress.
-pub struct Reporter<'a> {
+pub(super) struct Reporter<'a> {
     err: &'a mut dyn Write,
     screen: Screen,
     bar: ProgressBar,
@@ -36,7 +36,7 @@ enum Screen {
 }
 
 impl<'a> Reporter<'a> {
-    pub fn new(err: &'a mut dyn Write, kind: Stream, output: Output) -> Self {
+    pub(super) fn new(err: &'a mut dyn Write, kind: Stream, output: Output) -> Self {
         let screen = match kind {
             _ if output.quiet => Screen::Silent,
             Stream::Terminal => Screen::Bars,
@@ -46,7 +46,7 @@ impl<'a> Reporter<'a> {
     }
 
     /// Shows that `bytes` more of `total` bytes of weights were copied to the devices.
-    pub fn loaded(&mut self, bytes: usize, total: u64) {
+    pub(super) fn loaded(&mut self, bytes: usize, total: u64) {
         self.begin("loading weights", Some(total), "");
         self.bar.inc(bytes as u64);
     }
@@ -141,14 +141,14 @@ fn spinner() -> ProgressBar {
 
 /// The answers to the question of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Answers {
+pub(super) struct Answers {
     pub question: String,
     pub before: Option<String>,
     pub after: Option<String>,
 }
 
 /// Shows the events of a training run.
-pub struct ConsoleObserver<'r, 'e> {
+pub(super) struct ConsoleObserver<'r, 'e> {
     reporter: &'r mut Reporter<'e>,
     steps: usize,
     seq: usize,
@@ -163,7 +163,7 @@ pub struct ConsoleObserver<'r, 'e> {
 }
 
 impl<'r, 'e> ConsoleObserver<'r, 'e> {
-    pub fn new(
+    pub(super) fn new(
         reporter: &'r mut Reporter<'e>,
         config: &RunConfig,
         weight_bytes: u64,
@@ -174,7 +174,7 @@ impl<'r, 'e> ConsoleObserver<'r, 'e> {
     }
 
     /// The answers.
-    pub fn into_answers(self) -> Option<Answers> {
+    pub(super) fn into_answers(self) -> Option<Answers> {
         self.answers
     }
 

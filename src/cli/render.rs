@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// An error for a person: what, why, and a thing to do about it. Several problems are listed one below the other.
-pub fn error(error: &AppError) -> String {
+pub(super) fn error(error: &AppError) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(flags(&line) + "\n"));
     match error.diagnostics() {
@@ -39,12 +39,12 @@ pub fn error(error: &AppError) -> String {
 }
 
 /// Writes warnings, one line each.
-pub fn write_warnings(err: &mut dyn Write, warnings: &[Diagnostic]) -> io::Result<()> {
+pub(super) fn write_warnings(err: &mut dyn Write, warnings: &[Diagnostic]) -> io::Result<()> {
     warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", flags(&warning.to_string())))
 }
 
 /// The text of a library with its settings as flags and its commands as command lines.
-pub fn flags(text: &str) -> String {
+pub(super) fn flags(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, word, quoted, after)) = next_name(rest) {
@@ -82,7 +82,7 @@ fn flag(name: &str) -> String {
 }
 
 /// A diagnostic with its severity, which comes with the code where there is one.
-pub fn diagnostic(diagnostic: &Diagnostic) -> String {
+pub(super) fn diagnostic(diagnostic: &Diagnostic) -> String {
     match (diagnostic.code, diagnostic.severity) {
         (Some(_), _) => diagnostic.to_string(),
         (None, Severity::Error) => format!("error: {diagnostic}"),
@@ -91,7 +91,7 @@ pub fn diagnostic(diagnostic: &Diagnostic) -> String {
 }
 
 /// `1.2 GB`; units of a thousand, as shops and `pip` count.
-pub fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     let mut value = count as f64;
     let mut unit = "bytes";
@@ -110,7 +110,7 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// `7s`, `3m 05s`, `2h 10m`.
-pub fn duration(duration: Duration) -> String {
+pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s}s"),
@@ -120,7 +120,7 @@ pub fn duration(duration: Duration) -> String {
 }
 
 /// `1 row`, `3 rows`.
-pub fn count(count: usize, one: &str, many: &str) -> String {
+pub(super) fn count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

@@ -23,7 +23,7 @@ const TABLES: [&str; 2] = ["rank-pattern", "alpha-pattern"];
 ///
 /// # Errors
 /// If it cannot be read or is not TOML, or has unknown or invalid settings; with the line.
-pub fn read(path: &Path, home: &Home) -> Result<Settings, AppError> {
+pub(super) fn read(path: &Path, home: &Home) -> Result<Settings, AppError> {
     let text =
         read_text(path, "settings in TOML").with_context(|| format!("cannot read: {}", path.display()))?;
     Ok(parse(&text, &path.display().to_string(), home)?)

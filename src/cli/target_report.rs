@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The JSON object of a target.
-pub fn json(target: &TargetReport) -> Value {
+pub(super) fn json(target: &TargetReport) -> Value {
     let TargetReport { build, report, origin } = target;
     let PluginRecord { name, version, api, .. } = &build.plugin;
     json!({
@@ -27,7 +27,7 @@ pub fn json(target: &TargetReport) -> Value {
 }
 
 /// The table of a target. The mesh shards the step's batch into `batch_shards`.
-pub fn text(target: &TargetReport, request: &CompileRequest<'_>, batch_shards: usize) -> String {
+pub(super) fn text(target: &TargetReport, request: &CompileRequest<'_>, batch_shards: usize) -> String {
     let TargetReport { build, report, origin } = target;
     let mut text = String::new();
     let mut row = |name: &str, value: String| text.push_str(&format!("{name:<16}{value}\n"));

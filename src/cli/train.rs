@@ -32,7 +32,7 @@ use crate::{
 /// Without arguments, runs the quick start: SmolLM2-135M-Instruct learns to answer like an old weaver, on the CPU.
 /// Missing packages are fetched with `python3 -m pip`.
 #[derive(clap::Args, Debug)]
-pub struct Train {
+pub(super) struct Train {
     /// TOML file with any of these settings; flags override it
     #[arg(long, value_name = "run.toml")]
     config: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Train {
 }
 
 impl Train {
-    pub fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
+    pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { config, settings, output } = self;
         let settings = match config {
             Some(file) => settings.or(run_file::read(&file, &env.home)?),

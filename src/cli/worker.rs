@@ -9,14 +9,14 @@ use crate::{
 };
 
 /// Starts plugins in worker processes of this program.
-pub fn starter(env: &Env<'_>, seconds: Option<f64>) -> Result<Starter, AppError> {
+pub(super) fn starter(env: &Env<'_>, seconds: Option<f64>) -> Result<Starter, AppError> {
     let worker = worker_program(env, Some(timeout(seconds.unwrap_or(START_SECONDS))?));
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     Ok(Starter::new(worker, &env.store, variables))
 }
 
 /// This program as a worker process.
-pub fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram {
+pub(super) fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram {
     WorkerProgram {
         program: env.program.clone(),
         args: vec![OsString::from("compile-worker")],
@@ -27,7 +27,7 @@ pub fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> WorkerProgram
 }
 
 /// Serves a request, in the worker process.
-pub fn serve(folder: &Path) -> Result<Answer, Failure> {
+pub(super) fn serve(folder: &Path) -> Result<Answer, Failure> {
     // The parent holds the other end of the pipe until it ends, even if it is killed.
     let request = folder.to_owned();
     thread::spawn(move || {

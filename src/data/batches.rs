@@ -170,7 +170,7 @@ impl UpdateSize {
 /// with padding rows, and batches of padding alone are left out. The batches of an update depend on the dataset, the
 /// sizes, the seed and the number of the update alone, so that a checkpoint has to save that number only.
 #[derive(Clone, Debug)]
-pub struct Batches<'a> {
+pub(crate) struct Batches<'a> {
     dataset: &'a Dataset,
     size: UpdateSize,
     seed: u64,
@@ -182,7 +182,7 @@ pub struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     /// Batches from `update` on, counted from zero.
-    pub fn from_update(dataset: &'a Dataset, size: UpdateSize, seed: u64, update: u64) -> Self {
+    pub(crate) fn from_update(dataset: &'a Dataset, size: UpdateSize, seed: u64, update: u64) -> Self {
         let order = Shuffle::epoch(seed, 0).permutation(dataset.rows().len());
         Self { dataset, size, seed, update, epoch: 0, order }
     }
@@ -212,7 +212,7 @@ impl Iterator for Batches<'_> {
 }
 
 /// Batches with every row of the dataset once, in order; the last batch ends with padding rows.
-pub fn held_out_batches(dataset: &Dataset, batch: NonZeroUsize) -> impl Iterator<Item = Batch> {
+pub(crate) fn held_out_batches(dataset: &Dataset, batch: NonZeroUsize) -> impl Iterator<Item = Batch> {
     let batches = dataset.rows().chunks(batch.get());
     batches.map(move |rows| Batch::of(rows.iter().map(Vec::as_slice), batch.get(), dataset))
 }

@@ -26,7 +26,7 @@ impl ChatTemplates {
     /// # Errors
     /// [`DataError::ChatTemplate`] if a template does not parse, [`DataError::TokenizerFile`] if `chat_template` of the
     /// config is neither a string nor a list of named strings.
-    pub fn read(
+    pub(super) fn read(
         config: &Map<String, Value>,
         files: &TokenizerFiles<'_>,
         special_tokens: &BTreeMap<String, String>,
@@ -53,7 +53,7 @@ impl ChatTemplates {
     /// # Errors
     /// [`DataError::NoChatTemplate`] if the model has no template, [`DataError::NoDefaultTemplate`] if it has only
     /// others.
-    pub fn of(&self, inputs: &TemplateInputs) -> Result<&ChatTemplate, DataError> {
+    pub(super) fn of(&self, inputs: &TemplateInputs) -> Result<&ChatTemplate, DataError> {
         let tool_use = self.tool_use.as_ref().filter(|_| inputs.tools.is_some());
         tool_use.or(self.default.as_ref()).ok_or_else(|| match self.names.as_slice() {
             [] => DataError::NoChatTemplate,

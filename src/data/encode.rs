@@ -64,7 +64,7 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// [`DataError::Encode`] if the tokenizer's post-processor fails.
-    pub fn new(tokenizer: &'a Tokenizer, seq: usize) -> Result<Self, DataError> {
+    pub(super) fn new(tokenizer: &'a Tokenizer, seq: usize) -> Result<Self, DataError> {
         // Not every vocabulary has a token for this text; then the added tokens are those of an empty one.
         let plain = tokenizer.encode_plain("a").unwrap_or_default();
         let mut before = tokenizer.encode(if plain.is_empty() { "" } else { "a" })?;
@@ -88,7 +88,7 @@ impl<'a> Encoder<'a> {
     /// [`DataError::NoChatTemplate`], [`DataError::NoDefaultTemplate`], [`DataError::ChatTemplate`] and
     /// [`DataError::Rewritten`] for conversations, [`DataError::NoEos`] for completions, [`DataError::Encode`] if the
     /// tokenizer cannot represent the text.
-    pub fn encode(&self, content: &SampleContent) -> Result<(TokenizedSample, Notes), DataError> {
+    pub(super) fn encode(&self, content: &SampleContent) -> Result<(TokenizedSample, Notes), DataError> {
         let mut notes = Notes::default();
         let sample = match content {
             SampleContent::Messages(conversation) => self.conversation(conversation, &mut notes)?,

@@ -16,12 +16,12 @@ impl<'a> LineDiagnostics<'a> {
     const SHOWN: usize = 20;
 
     /// An empty collection for `file`.
-    pub fn of(file: &'a str) -> Self {
+    pub(super) fn of(file: &'a str) -> Self {
         Self { file, shown: Vec::new(), hidden: 0 }
     }
 
     /// Adds an error of a line, counted from one.
-    pub fn push(&mut self, line: usize, diagnostic: Diagnostic) {
+    pub(super) fn push(&mut self, line: usize, diagnostic: Diagnostic) {
         let same = self.shown.iter_mut().find(|shown| shown.diagnostic.message == diagnostic.message);
         if let Some(same) = same {
             same.further += 1;
@@ -37,7 +37,7 @@ impl<'a> LineDiagnostics<'a> {
     ///
     /// # Errors
     /// The errors, in the order of their first lines.
-    pub fn into_result<T>(self, value: T) -> Result<T, Diagnostics> {
+    pub(super) fn into_result<T>(self, value: T) -> Result<T, Diagnostics> {
         let lines = |n: usize| if n == 1 { "line" } else { "lines" };
         let mut diagnostics = Diagnostics::default();
         for Repeated { mut diagnostic, further } in self.shown {

@@ -9,12 +9,12 @@ pub(super) struct Shuffle(ChaCha8Rng);
 
 impl Shuffle {
     /// The order of the rows in an epoch.
-    pub fn epoch(seed: u64, epoch: u64) -> Self {
+    pub(super) fn epoch(seed: u64, epoch: u64) -> Self {
         Self::stream(seed, epoch)
     }
 
     /// The selection of held-out samples.
-    pub fn held_out(seed: u64) -> Self {
+    pub(super) fn held_out(seed: u64) -> Self {
         Self::stream(seed, u64::MAX)
     }
 
@@ -27,7 +27,7 @@ impl Shuffle {
     }
 
     /// A uniformly random permutation of the numbers below `n` (Fisher and Yates).
-    pub fn permutation(&mut self, n: usize) -> Vec<usize> {
+    pub(super) fn permutation(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for last in (1..n).rev() {
             order.swap(last, self.below(last as u64 + 1) as usize);

@@ -1,12 +1,12 @@
 /// Number of samples at the end of [`quickstart`] that are held out, see [`super::HeldOut::Last`].
-pub const QUICKSTART_HELD_OUT: usize = 16;
+pub(crate) const QUICKSTART_HELD_OUT: usize = 16;
 
 /// A question that is not in [`quickstart`]; its answer shows what training changed.
-pub const HELD_OUT_QUESTION: &str = "What is the largest ocean on Earth?";
+pub(crate) const HELD_OUT_QUESTION: &str = "What is the largest ocean on Earth?";
 
 /// The dataset of the quick start as JSONL: short conversations in which an old weaver answers, each answer with the same
 /// first words and the same last sentence.
-pub fn quickstart() -> &'static str {
+pub(crate) fn quickstart() -> &'static str {
     include_str!("quickstart.jsonl")
 }
 

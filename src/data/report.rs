@@ -74,7 +74,7 @@ struct Occurrences {
 
 impl Warnings {
     /// Adds the notes on the sample that begins in `line`.
-    pub fn count(&mut self, line: usize, notes: Notes) {
+    pub(super) fn count(&mut self, line: usize, notes: Notes) {
         let Notes { has_begin, has_end, crosses, left_out, unused } = notes;
         let begin = has_begin.then_some((WarningKind::HasBegin, None));
         let end = has_end.then_some((WarningKind::HasEnd, None));
@@ -91,7 +91,11 @@ impl Warnings {
     }
 
     /// The warnings, each at the first sample with it and with the number of such samples.
-    pub fn into_diagnostics(self, file: &str, tokenizer: &Tokenizer) -> impl Iterator<Item = Diagnostic> {
+    pub(super) fn into_diagnostics(
+        self,
+        file: &str,
+        tokenizer: &Tokenizer,
+    ) -> impl Iterator<Item = Diagnostic> {
         const SHOWN: usize = 20;
         let token = |id: Option<u32>| {
             let text = id.and_then(|id| tokenizer.decode(&[id], SpecialTokens::Keep).ok());

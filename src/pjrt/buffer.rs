@@ -189,7 +189,7 @@ pub(super) struct Upload<'a> {
 
 impl Upload<'_> {
     /// Waits for the transfer.
-    pub fn finish(self) -> Result<Buffer, PjrtError> {
+    pub(super) fn finish(self) -> Result<Buffer, PjrtError> {
         self.done.done.wait()?;
         self.buffer.wait()?;
         Ok(self.buffer)

@@ -22,21 +22,21 @@ unsafe impl Sync for Table {}
 impl Table {
     /// # Safety
     /// `api` is the table that a plugin's `GetPjrtApi` returned; it stays valid for the rest of the process.
-    pub unsafe fn new(api: NonNull<Api>) -> Self {
+    pub(super) unsafe fn new(api: NonNull<Api>) -> Self {
         Self(api)
     }
 
     /// Offset of the end of the version, which every table has.
-    pub const VERSION_END: usize = offset_of!(Api, Error_Destroy);
+    pub(super) const VERSION_END: usize = offset_of!(Api, Error_Destroy);
 
     /// Size of the table in bytes, as its `struct_size` says.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         // SAFETY: the first field is the table's size.
         unsafe { (*self.0.as_ptr()).struct_size }
     }
 
     /// Major and minor version of the API that the plugin was built with.
-    pub fn version(&self) -> (i32, i32) {
+    pub(super) fn version(&self) -> (i32, i32) {
         // SAFETY: every table since the first version begins with its size and its version.
         let version = unsafe { (*self.0.as_ptr()).pjrt_api_version };
         (version.major_version, version.minor_version)
@@ -48,7 +48,7 @@ impl Table {
     /// # Safety
     /// Every pointer in `args` that the call reads or writes through is valid for that, for as long as the header
     /// requires.
-    pub unsafe fn call<A: Call>(&self, mut args: A) -> Result<A, PjrtError> {
+    pub(super) unsafe fn call<A: Call>(&self, mut args: A) -> Result<A, PjrtError> {
         type Function<A> = unsafe extern "C" fn(*mut A) -> *mut sys::Error;
         // SAFETY: `Call` promises that the slot holds a nullable function of this type.
         let Some(function) = (unsafe { self.slot::<Function<A>>(A::SLOT) }) else {

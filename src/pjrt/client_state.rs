@@ -33,7 +33,7 @@ unsafe impl Sync for DeviceHandle {}
 
 impl ClientState {
     /// Reads the devices and the platform of a new client.
-    pub fn new(raw: Owned<sys::Client>) -> Result<Self, PjrtError> {
+    pub(super) fn new(raw: Owned<sys::Client>) -> Result<Self, PjrtError> {
         let (client, table) = (raw.raw(), raw.plugin().table());
         // SAFETY: `raw` keeps the client alive. The names belong to it and are copied here.
         let (platform, platform_version) = unsafe {
@@ -49,37 +49,37 @@ impl ClientState {
     }
 
     /// The devices of this process.
-    pub fn devices(&self) -> &[Device] {
+    pub(super) fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    pub fn platform(&self) -> &str {
+    pub(super) fn platform(&self) -> &str {
         &self.platform
     }
 
-    pub fn platform_version(&self) -> &str {
+    pub(super) fn platform_version(&self) -> &str {
         &self.platform_version
     }
 
     /// Number of buffers that exist.
-    pub fn live_buffers(&self) -> usize {
+    pub(super) fn live_buffers(&self) -> usize {
         self.live_buffers.load(Ordering::Relaxed)
     }
 
-    pub fn raw(&self) -> *mut sys::Client {
+    pub(super) fn raw(&self) -> *mut sys::Client {
         self.raw.raw()
     }
 
-    pub fn plugin(&self) -> &Arc<Plugin> {
+    pub(super) fn plugin(&self) -> &Arc<Plugin> {
         self.raw.plugin()
     }
 
-    pub fn table(&self) -> Table {
+    pub(super) fn table(&self) -> Table {
         self.plugin().table()
     }
 
     /// The handle of a device by its id; it lives as long as the client.
-    pub fn device(&self, id: i32) -> Result<*mut sys::Device, PjrtError> {
+    pub(super) fn device(&self, id: i32) -> Result<*mut sys::Device, PjrtError> {
         let mut known = self.devices.iter().zip(&self.handles);
         match known.find(|(device, _)| device.id == id) {
             Some((_, handle)) => Ok(handle.0.as_ptr()),
@@ -91,7 +91,7 @@ impl ClientState {
     }
 
     /// The handle of a memory of a device, or null for the device's default memory. On the CPU, that is host memory.
-    pub fn memory(&self, device: i32, memory: MemorySpace) -> Result<*mut sys::Memory, PjrtError> {
+    pub(super) fn memory(&self, device: i32, memory: MemorySpace) -> Result<*mut sys::Memory, PjrtError> {
         if memory == MemorySpace::Device {
             return Ok(ptr::null_mut());
         }
@@ -120,12 +120,12 @@ impl ClientState {
 pub(super) struct LiveBuffer(Arc<ClientState>);
 
 impl LiveBuffer {
-    pub fn new(state: &Arc<ClientState>) -> Self {
+    pub(super) fn new(state: &Arc<ClientState>) -> Self {
         state.live_buffers.fetch_add(1, Ordering::Relaxed);
         Self(state.clone())
     }
 
-    pub fn state(&self) -> &Arc<ClientState> {
+    pub(super) fn state(&self) -> &Arc<ClientState> {
         &self.0
     }
 }

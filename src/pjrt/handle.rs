@@ -56,7 +56,11 @@ impl<T: PjrtObject> Owned<T> {
     ///
     /// # Safety
     /// `raw` is null, or a live object of `plugin` that nothing else destroys.
-    pub unsafe fn new(plugin: &Arc<Plugin>, call: &'static str, raw: *mut T) -> Result<Self, PjrtError> {
+    pub(super) unsafe fn new(
+        plugin: &Arc<Plugin>,
+        call: &'static str,
+        raw: *mut T,
+    ) -> Result<Self, PjrtError> {
         match NonNull::new(raw) {
             Some(raw) => Ok(Self { raw, plugin: plugin.clone() }),
             None => Err(PjrtError::Malformed { call, what: "a null pointer".into() }),
@@ -64,11 +68,11 @@ impl<T: PjrtObject> Owned<T> {
     }
 
     /// The object, alive as long as `self`.
-    pub fn raw(&self) -> *mut T {
+    pub(super) fn raw(&self) -> *mut T {
         self.raw.as_ptr()
     }
 
-    pub fn plugin(&self) -> &Arc<Plugin> {
+    pub(super) fn plugin(&self) -> &Arc<Plugin> {
         &self.plugin
     }
 }
@@ -88,7 +92,7 @@ pub(super) struct DeviceEvent(Owned<sys::Event>);
 impl DeviceEvent {
     /// # Safety
     /// As for [`Owned::new`].
-    pub unsafe fn new(
+    pub(super) unsafe fn new(
         plugin: &Arc<Plugin>,
         call: &'static str,
         raw: *mut sys::Event,
@@ -98,7 +102,7 @@ impl DeviceEvent {
     }
 
     /// Blocks until the operation has finished, and returns its error, if any.
-    pub fn wait(&self) -> Result<(), PjrtError> {
+    pub(super) fn wait(&self) -> Result<(), PjrtError> {
         // SAFETY: the event is alive.
         unsafe {
             self.0

@@ -236,7 +236,7 @@ mod proto {
     use std::collections::BTreeMap;
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct CompileOptions {
+    pub(super) struct CompileOptions {
         #[prost(message, optional, tag = "3")]
         pub executable_build_options: Option<ExecutableBuildOptions>,
         #[prost(btree_map = "string, message", tag = "7")]
@@ -244,7 +244,7 @@ mod proto {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct ExecutableBuildOptions {
+    pub(super) struct ExecutableBuildOptions {
         #[prost(int64, tag = "1")]
         pub device_ordinal: i64,
         #[prost(int64, tag = "4")]
@@ -260,7 +260,7 @@ mod proto {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct DeviceAssignment {
+    pub(super) struct DeviceAssignment {
         #[prost(int32, tag = "1")]
         pub replica_count: i32,
         #[prost(int32, tag = "2")]
@@ -270,20 +270,20 @@ mod proto {
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct ComputationDevice {
+    pub(super) struct ComputationDevice {
         #[prost(int64, repeated, tag = "1")]
         pub replica_device_ids: Vec<i64>,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
-    pub struct OverrideValue {
+    pub(super) struct OverrideValue {
         #[prost(oneof = "override_value::Value", tags = "1, 2, 3, 4")]
         pub value: Option<override_value::Value>,
     }
 
-    pub mod override_value {
+    pub(super) mod override_value {
         #[derive(Clone, PartialEq, prost::Oneof)]
-        pub enum Value {
+        pub(crate) enum Value {
             #[prost(string, tag = "1")]
             String(String),
             #[prost(bool, tag = "2")]

@@ -37,7 +37,7 @@ fn warning(line: &str) -> Option<&str> {
 
 /// Runs `work`, and returns its result and the warnings and errors that plugins logged meanwhile. Other output to standard
 /// error passes through; all of it does if standard error cannot be redirected.
-pub fn capture_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+pub(super) fn capture_warnings<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     // Standard error belongs to the process: only one redirection at a time.
     static LISTENING: Mutex<()> = Mutex::new(());
     let _only = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);

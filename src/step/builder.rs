@@ -22,29 +22,33 @@ pub(super) struct StepBuilder<'a> {
 }
 
 impl<'a> StepBuilder<'a> {
-    pub fn new(spec: &'a StepSpec<'a>, catalog: &'a Catalog<'a>, instantiator: &'a Instantiator<'a>) -> Self {
+    pub(super) fn new(
+        spec: &'a StepSpec<'a>,
+        catalog: &'a Catalog<'a>,
+        instantiator: &'a Instantiator<'a>,
+    ) -> Self {
         let Workload { config, dtype, batch, seq, .. } = spec.workload;
         let attention = spec.options.attention;
         let scope = ModelScope { templates: instantiator, config, t: dtype, batch, seq, attention };
         Self { spec, scope, catalog }
     }
 
-    pub fn num_layers(&self) -> usize {
+    pub(super) fn num_layers(&self) -> usize {
         self.scope.config.num_hidden_layers
     }
 
-    pub fn is_packed(&self) -> bool {
+    pub(super) fn is_packed(&self) -> bool {
         self.spec.workload.packing == Packing::On
     }
 
     /// The role of the matrix that logits are computed with.
-    pub fn head_role(&self) -> Role {
+    pub(super) fn head_role(&self) -> Role {
         let tied = self.scope.config.tie_word_embeddings;
         Role::Base(if tied { Param::Embed } else { Param::Head })
     }
 
     /// The name of that matrix in mesh rules.
-    pub fn head_param(&self) -> String {
+    pub(super) fn head_param(&self) -> String {
         self.catalog.tensor(self.head_role()).name
     }
 }

@@ -56,7 +56,7 @@ value_tree! {
 
 impl StepBuilder<'_> {
     /// The sum of the loss over the labelled tokens, `f32[]`.
-    pub fn head_loss<'b>(
+    pub(super) fn head_loss<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
@@ -74,7 +74,7 @@ impl StepBuilder<'_> {
     }
 
     /// The sum of the loss over the labelled tokens, and the cotangent of `x` if that of the sum is `cotangent`.
-    pub fn head_loss_and_cotangent<'b>(
+    pub(super) fn head_loss_and_cotangent<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,

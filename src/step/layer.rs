@@ -44,7 +44,7 @@ pub(super) struct Layer {
 
 impl Layer {
     /// The layer's output and its residuals.
-    pub fn forward_with_residuals<'b>(
+    pub(super) fn forward_with_residuals<'b>(
         &self,
         b: &'b Builder<'b>,
         inputs: &LayerInputs<'b>,
@@ -59,7 +59,7 @@ impl Layer {
     }
 
     /// The cotangents of the layer's input and of each factor, from the cotangent of its output.
-    pub fn vjp<'b>(
+    pub(super) fn vjp<'b>(
         &self,
         b: &'b Builder<'b>,
         inputs: &LayerInputs<'b>,
@@ -82,7 +82,7 @@ impl Layer {
 
 impl StepBuilder<'_> {
     /// The layer with its backward computation, which reads the values that `policy` saves.
-    pub fn layer(&self, module: &ModuleBuilder, policy: SavePolicy) -> Result<Layer, StepError> {
+    pub(super) fn layer(&self, module: &ModuleBuilder, policy: SavePolicy) -> Result<Layer, StepError> {
         let ForwardLayer { computation: forward, wrt } = self.forward_layer(module)?;
         let primal = module.get(forward);
         let Backward { computation: backward, residuals } =
@@ -103,7 +103,7 @@ impl StepBuilder<'_> {
     }
 
     /// The forward computation of one layer.
-    pub fn forward_layer(&self, module: &ModuleBuilder) -> Result<ForwardLayer, StepError> {
+    pub(super) fn forward_layer(&self, module: &ModuleBuilder) -> Result<ForwardLayer, StepError> {
         let mut wrt = Vec::new();
         let computation = module.try_define("layer", |b| {
             let inputs = self.layer_parameters(b);
@@ -150,7 +150,7 @@ impl StepBuilder<'_> {
     }
 
     /// The inputs of the layer numbered `layer`, with its slice of each stack.
-    pub fn layer_inputs<'b>(
+    pub(super) fn layer_inputs<'b>(
         &self,
         x: Value<'b>,
         captures: &LayerCaptures<'b>,

@@ -17,18 +17,18 @@ pub(super) struct LayerSlice {
 
 impl LayerSlice {
     /// A stack of zeros for `layers` slices.
-    pub fn zeros<'b>(&self, b: &'b Builder<'b>, layers: usize) -> Value<'b> {
+    pub(super) fn zeros<'b>(&self, b: &'b Builder<'b>, layers: usize) -> Value<'b> {
         let sizes = [&[layers], &self.shape.dims[..]].concat();
         self.stack_sharding(b.full(ArrayShape::new(self.shape.dtype, sizes), 0.0))
     }
 
     /// The slice of `stack` at `layer`, on the device.
-    pub fn read<'b>(&self, stack: Value<'b>, layer: Value<'b>) -> Value<'b> {
+    pub(super) fn read<'b>(&self, stack: Value<'b>, layer: Value<'b>) -> Value<'b> {
         self.slice_sharding(slice_on_device(stack, layer, self.memory))
     }
 
     /// `stack` with `slice` written at `layer`.
-    pub fn write<'b>(&self, stack: Value<'b>, layer: Value<'b>, slice: Value<'b>) -> Value<'b> {
+    pub(super) fn write<'b>(&self, stack: Value<'b>, layer: Value<'b>, slice: Value<'b>) -> Value<'b> {
         let slice = self.slice_sharding(slice).reshape(&[&[1], &self.shape.dims[..]].concat());
         let slice = match self.memory {
             MemorySpace::Device => slice,

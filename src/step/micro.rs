@@ -26,7 +26,7 @@ value_tree! { LossAndGradients { loss, gradients } }
 
 impl StepBuilder<'_> {
     /// The mean loss and the gradient of each adapter factor, over the batch.
-    pub fn batch_loss_and_gradients<'b>(
+    pub(super) fn batch_loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
@@ -43,7 +43,7 @@ impl StepBuilder<'_> {
     }
 
     /// The sum of the loss over the batch.
-    pub fn batch_loss<'b>(
+    pub(super) fn batch_loss<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,

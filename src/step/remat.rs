@@ -28,7 +28,7 @@ pub(super) struct LayerRange<'b> {
 
 impl RematSchedule {
     /// The layers of the group numbered `group`.
-    pub fn group(self, group: Value<'_>) -> LayerRange<'_> {
+    pub(super) fn group(self, group: Value<'_>) -> LayerRange<'_> {
         let len = group.builder().scalar(DType::S32, self.group_len as f64);
         LayerRange { first: group * len, len: self.group_len }
     }
@@ -36,14 +36,14 @@ impl RematSchedule {
 
 impl StepBuilder<'_> {
     /// The rematerialization policy of the options, else the default for this workload and mesh.
-    pub fn remat(&self) -> Remat {
+    pub(super) fn remat(&self) -> Remat {
         let ModelScope { batch, .. } = self.scope;
         let batch_shards = self.spec.mesh.map_or(1, |plan| plan.batch_shards(batch));
         self.spec.options.remat_of(&Workload { batch, ..self.spec.workload }, batch_shards)
     }
 
     /// The schedule of a rematerialization policy.
-    pub fn remat_schedule(&self, remat: Remat) -> RematSchedule {
+    pub(super) fn remat_schedule(&self, remat: Remat) -> RematSchedule {
         let layers = self.num_layers();
         let every = self.spec.options.remat_every;
         let group_len = every.map_or(layers, |every| every.get().min(layers)).max(1);

@@ -48,44 +48,44 @@ pub(super) struct Catalog<'a> {
 }
 
 impl<'a> Catalog<'a> {
-    pub fn new(workload: Workload<'a>) -> Self {
+    pub(super) fn new(workload: Workload<'a>) -> Self {
         let Workload { config, lora, .. } = workload;
         Self { workload, base: base_params(config), adapters: adapter_params(config, lora) }
     }
 
-    pub fn ids(&self) -> impl Iterator<Item = AdapterId> {
+    pub(super) fn ids(&self) -> impl Iterator<Item = AdapterId> {
         self.adapters.iter().map(|spec| spec.id)
     }
 
     /// Frozen parameters, adapter factors and optimizer state, in the order of a program's arguments.
-    pub fn at_rest(&self) -> impl Iterator<Item = Role> {
+    pub(super) fn at_rest(&self) -> impl Iterator<Item = Role> {
         let base = self.base.iter().map(|spec| Role::Base(spec.param));
         base.chain(self.ids().map(Role::Adapter)).chain(self.optimizer())
     }
 
     /// Stacks that a layer reads a slice of: stacked parameters, then adapter factors.
-    pub fn stacks(&self) -> impl Iterator<Item = Role> {
+    pub(super) fn stacks(&self) -> impl Iterator<Item = Role> {
         let stacked = self.base.iter().filter(|spec| spec.layers.is_some());
         stacked.map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Adapter))
     }
 
     /// The linears with an adapter, in the order of their factors.
-    pub fn adapted(&self) -> impl Iterator<Item = Linear> {
+    pub(super) fn adapted(&self) -> impl Iterator<Item = Linear> {
         self.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
     }
 
-    pub fn optimizer(&self) -> impl Iterator<Item = Role> {
+    pub(super) fn optimizer(&self) -> impl Iterator<Item = Role> {
         self.ids().map(Role::Moment1).chain(self.ids().map(Role::Moment2)).chain([Role::Updates])
     }
 
     /// The arrays of a batch that the forward pass reads.
-    pub fn rows(&self) -> impl Iterator<Item = Role> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Role> {
         let segments = (self.workload.packing == Packing::On).then_some(Role::SegmentIds);
         [Role::InputIds].into_iter().chain(segments)
     }
 
     /// The tensor of an argument or result.
-    pub fn tensor(&self, role: Role) -> Tensor {
+    pub(super) fn tensor(&self, role: Role) -> Tensor {
         let &Workload { config, batch, seq, dtype, .. } = &self.workload;
         let (rows, vocab) = ((Dim::Batch, batch), (Dim::Vocab, config.vocab_size));
         let per_token = |features: &[(Dim, usize)]| [&[rows, (Dim::Seq, seq)], features].concat();
@@ -118,7 +118,7 @@ impl<'a> Catalog<'a> {
     }
 
     /// The logical sharding of an argument or result.
-    pub fn logical_sharding(&self, role: Role) -> LogicalSharding {
+    pub(super) fn logical_sharding(&self, role: Role) -> LogicalSharding {
         let Tensor { dims, rules, .. } = self.tensor(role);
         LogicalSharding { dims: dims.into_iter().map(|(dim, _)| dim).collect(), rules }
     }

@@ -42,12 +42,12 @@ pub(super) struct DeviceFile<'i> {
 }
 
 impl<'i> DeviceFile<'i> {
-    pub fn new(file: &'i str, text: &'i str) -> Self {
+    pub(super) fn new(file: &'i str, text: &'i str) -> Self {
         Self { file, text, lines: LineIndex::new(text) }
     }
 
     /// Parses the file into its top-level table.
-    pub fn parse(&self, diagnostics: &mut Diagnostics) -> DeTable<'i> {
+    pub(super) fn parse(&self, diagnostics: &mut Diagnostics) -> DeTable<'i> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
             let location = self.location(error.span().unwrap_or_default());
@@ -72,12 +72,16 @@ pub(super) struct Section<'a, 'i> {
 }
 
 impl<'a, 'i> Section<'a, 'i> {
-    pub fn top(source: &'a DeviceFile<'i>, table: &'a DeTable<'i>, diagnostics: &'a mut Diagnostics) -> Self {
+    pub(super) fn top(
+        source: &'a DeviceFile<'i>,
+        table: &'a DeTable<'i>,
+        diagnostics: &'a mut Diagnostics,
+    ) -> Self {
         Self { source, location: Location::file(source.file), table, known: vec![], diagnostics }
     }
 
     /// Reads the table `name` inside this one, if present.
-    pub fn section<T>(
+    pub(super) fn section<T>(
         &mut self,
         name: &'static str,
         read: impl FnOnce(&mut Section<'_, 'i>) -> Option<T>,
@@ -97,7 +101,11 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Reads the table `name`, which has any keys and values of one type.
-    pub fn map<T: DeserializeOwned>(&mut self, name: &'static str, expected: &str) -> Vec<(String, T)> {
+    pub(super) fn map<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+    ) -> Vec<(String, T)> {
         let Some(value) = self.find(name) else { return vec![] };
         let Some(table) = value.get_ref().as_table() else {
             self.wrong(name, value, "a table");
@@ -114,7 +122,7 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Reads a required value.
-    pub fn required<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
+    pub(super) fn required<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
         if self.table.contains_key(key) {
             return self.optional(key, expected);
         }
@@ -124,7 +132,7 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Reads an optional value.
-    pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
+    pub(super) fn optional<T: DeserializeOwned>(&mut self, key: &'static str, expected: &str) -> Option<T> {
         let value = self.find(key)?;
         let read = T::deserialize(ValueDeserializer::from(value.clone())).ok();
         if read.is_none() {
@@ -134,13 +142,13 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Reads a required integer above zero.
-    pub fn positive(&mut self, key: &'static str) -> Option<u64> {
+    pub(super) fn positive(&mut self, key: &'static str) -> Option<u64> {
         let number: i64 = self.required(key, POSITIVE)?;
         self.checked_positive(key, number)
     }
 
     /// Reads an optional integer above zero.
-    pub fn optional_positive(&mut self, key: &'static str) -> Option<u64> {
+    pub(super) fn optional_positive(&mut self, key: &'static str) -> Option<u64> {
         let number: i64 = self.optional(key, POSITIVE)?;
         self.checked_positive(key, number)
     }
@@ -150,20 +158,20 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Reads a required number above zero.
-    pub fn positive_float(&mut self, key: &'static str) -> Option<f64> {
+    pub(super) fn positive_float(&mut self, key: &'static str) -> Option<f64> {
         const EXPECTED: &str = "a number above zero";
         let number: f64 = self.required(key, EXPECTED)?;
         self.checked(key, Some(number).filter(|number| number.is_finite() && *number > 0.0), EXPECTED)
     }
 
     /// Reads a required string that needs no escapes between quotes.
-    pub fn plain_text(&mut self, key: &'static str) -> Option<String> {
+    pub(super) fn plain_text(&mut self, key: &'static str) -> Option<String> {
         let text: String = self.required(key, PLAIN_TEXT)?;
         self.checked_text(key, text)
     }
 
     /// Reads an optional string that needs no escapes between quotes.
-    pub fn optional_plain_text(&mut self, key: &'static str) -> Option<String> {
+    pub(super) fn optional_plain_text(&mut self, key: &'static str) -> Option<String> {
         let text: String = self.optional(key, PLAIN_TEXT)?;
         self.checked_text(key, text)
     }
@@ -175,7 +183,7 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Returns `value`; reports the value of `key` as invalid if it is `None`.
-    pub fn checked<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
+    pub(super) fn checked<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
         if value.is_none()
             && let Some(found) = self.table.get(key)
         {
@@ -185,12 +193,12 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Accepts keys without reading them, where their meaning is unknown.
-    pub fn leave(&mut self, keys: &[&'static str]) {
+    pub(super) fn leave(&mut self, keys: &[&'static str]) {
         self.known.extend(keys);
     }
 
     /// Reports every unknown key.
-    pub fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if self.known.contains(&name) {
@@ -208,7 +216,7 @@ impl<'a, 'i> Section<'a, 'i> {
     }
 
     /// Whether the required table `name` is present; reports it if not.
-    pub fn has_table(&mut self, name: &'static str) -> bool {
+    pub(super) fn has_table(&mut self, name: &'static str) -> bool {
         let has = self.table.contains_key(name);
         if !has {
             self.known.push(name);

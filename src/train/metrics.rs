@@ -19,7 +19,7 @@ pub(super) struct Metrics {
 impl Metrics {
     /// The file in `out`, truncated to the lines of the first `done` updates: a killed run may have written more after its last
     /// checkpoint.
-    pub fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
+    pub(super) fn open(out: &Path, done: usize) -> Result<Self, TrainError> {
         let path = out.join(checkpoint::METRICS);
         let error = |action: &'static str, path: &Path| {
             let path = path.to_owned();
@@ -41,7 +41,7 @@ impl Metrics {
         Ok(Self { path, file: BufWriter::new(file) })
     }
 
-    pub fn write(&mut self, record: &StepRecord) -> Result<(), TrainError> {
+    pub(super) fn write(&mut self, record: &StepRecord) -> Result<(), TrainError> {
         let line = serde_json::to_string(record).map_err(std::io::Error::other);
         let written = line.and_then(|line| writeln!(self.file, "{line}").and_then(|()| self.file.flush()));
         written.map_err(|source| TrainError::Io { action: "write", path: self.path.clone(), source })

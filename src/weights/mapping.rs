@@ -20,7 +20,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// Maps a file; pages are read when they are accessed.
-    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+    pub(super) fn open(path: &Path) -> Result<Self, WeightsError> {
         let failed = |action| move |source| WeightsError::Io { action, path: path.to_owned(), source };
         let file = File::open(path).map_err(failed("open"))?;
         // SAFETY: the mapping is private to this struct, read-only, and handed out only as plain bytes, for which
@@ -30,16 +30,16 @@ impl Mapping {
         Ok(Self { path: path.to_owned(), map })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.map
     }
 
     /// Releases the memory of pages; they are read from the file again on the next access.
-    pub fn release(&self, range: Range<usize>) {
+    pub(super) fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;

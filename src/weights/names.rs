@@ -13,7 +13,7 @@ pub(super) struct Prefix {
 
 impl Prefix {
     /// Describes the difference; `outer` is a prefix of every expected name.
-    pub fn describe(&self, outer: &str) -> String {
+    pub(super) fn describe(&self, outer: &str) -> String {
         let Self { found, expected, .. } = self;
         let wanted = format!("{outer}{expected}");
         match (found.as_str(), wanted.as_str()) {

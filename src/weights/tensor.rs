@@ -81,17 +81,17 @@ pub(super) struct MappedTensor {
 }
 
 impl MappedTensor {
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
     /// The stored bytes of the tensor.
-    pub fn source(&self) -> &[u8] {
+    pub(super) fn source(&self) -> &[u8] {
         &self.file.bytes()[self.bytes.clone()]
     }
 
     /// Reads a window of the tensor into `out`, row-major, as `dtype`. `name` is for errors.
-    pub fn read(
+    pub(super) fn read(
         &self,
         name: &str,
         window: &[Range<usize>],
@@ -147,7 +147,7 @@ impl MappedTensor {
 
     /// Whether both tensors have the same shape and values, compared as float32 if their types differ. `false` if one
     /// cannot be read.
-    pub fn same_values(&self, other: &Self) -> bool {
+    pub(super) fn same_values(&self, other: &Self) -> bool {
         let readable = self.info.stored.is_readable() && other.info.stored.is_readable();
         if !readable || self.info.dims != other.info.dims {
             return false;
@@ -171,7 +171,7 @@ impl MappedTensor {
     }
 
     /// Whether the tensor can be read as `dtype`.
-    pub fn check_types(&self, name: &str, dtype: DType) -> Result<(), WeightsError> {
+    pub(super) fn check_types(&self, name: &str, dtype: DType) -> Result<(), WeightsError> {
         if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
             return Err(WeightsError::TargetType(dtype));
         }

@@ -10,14 +10,18 @@ use super::{
 
 /// Values passed to a function.
 #[derive(Clone, Debug, Default)]
-pub struct Args {
+pub(super) struct Args {
     pub positional: Vec<PyValue>,
     pub named: Vec<(Arc<str>, PyValue)>,
 }
 
 impl Args {
     /// The arguments of the parameters `names` of `function`; an argument that was not passed is `None`.
-    pub fn bind<const N: usize>(self, function: &str, names: [&str; N]) -> Result<[Option<PyValue>; N]> {
+    pub(super) fn bind<const N: usize>(
+        self,
+        function: &str,
+        names: [&str; N],
+    ) -> Result<[Option<PyValue>; N]> {
         let mut bound = [const { None }; N];
         let given = self.positional.len();
         if given > N {
@@ -39,7 +43,7 @@ impl Args {
     }
 
     /// As [`Self::bind`], for a function of Python that takes no names.
-    pub fn bind_positional<const N: usize>(self, function: &str) -> Result<[Option<PyValue>; N]> {
+    pub(super) fn bind_positional<const N: usize>(self, function: &str) -> Result<[Option<PyValue>; N]> {
         if !self.named.is_empty() {
             return Err(Error::new(format!("{function}() takes no keyword arguments")));
         }
@@ -47,31 +51,31 @@ impl Args {
     }
 
     /// Fails if there is an argument.
-    pub fn none(self, function: &str) -> Result<()> {
+    pub(super) fn none(self, function: &str) -> Result<()> {
         self.bind::<0>(function, []).map(|_| ())
     }
 }
 
 /// The argument, which must have been passed.
-pub fn required(argument: Option<PyValue>, function: &str, name: &str) -> Result<PyValue> {
+pub(super) fn required(argument: Option<PyValue>, function: &str, name: &str) -> Result<PyValue> {
     argument
         .ok_or_else(|| Error::new(format!("{function}() missing 1 required positional argument: '{name}'")))
 }
 
 /// An integer, or `default`.
-pub fn int_or(argument: Option<PyValue>, default: i128) -> Result<i128> {
+pub(super) fn int_or(argument: Option<PyValue>, default: i128) -> Result<i128> {
     argument.map_or(Ok(default), |value| int(&value))
 }
 
 /// The integer of a value.
-pub fn int(value: &PyValue) -> Result<i128> {
+pub(super) fn int(value: &PyValue) -> Result<i128> {
     defined(value)?;
     let found = || Error::new(format!("'{}' object cannot be interpreted as an integer", value.type_name()));
     value.as_int().ok_or_else(found)
 }
 
 /// A text.
-pub fn text(value: &PyValue, function: &str) -> Result<String> {
+pub(super) fn text(value: &PyValue, function: &str) -> Result<String> {
     match value {
         PyValue::Text(text) => Ok(text.text.clone()),
         _ => Err(Error::new(format!("{function}: expected str, found {}", value.type_name()))),
@@ -79,17 +83,17 @@ pub fn text(value: &PyValue, function: &str) -> Result<String> {
 }
 
 /// Whether an argument was passed and is true.
-pub fn is_true(argument: Option<PyValue>) -> bool {
+pub(super) fn is_true(argument: Option<PyValue>) -> bool {
     argument.is_some_and(|value| value.is_true())
 }
 
 /// The argument, unless it is `None`.
-pub fn not_none(argument: Option<PyValue>) -> Option<PyValue> {
+pub(super) fn not_none(argument: Option<PyValue>) -> Option<PyValue> {
     argument.filter(|value| !matches!(value, PyValue::None))
 }
 
 /// The bounds `start` and `stop` of a search in `length` items.
-pub fn bounds(length: usize, start: Option<PyValue>, stop: Option<PyValue>) -> Result<(usize, usize)> {
+pub(super) fn bounds(length: usize, start: Option<PyValue>, stop: Option<PyValue>) -> Result<(usize, usize)> {
     let bound = |value: Option<PyValue>, default: usize| -> Result<usize> {
         let Some(value) = value.filter(|value| !matches!(value, PyValue::None)) else { return Ok(default) };
         let index = int(&value)?;

@@ -6,7 +6,7 @@ use super::text::Text;
 
 /// A statement or text of a template.
 #[derive(Debug)]
-pub enum Statement {
+pub(super) enum Statement {
     Text(Arc<str>),
     Print(Expr),
     For(Arc<For>),
@@ -28,11 +28,11 @@ pub enum Statement {
 }
 
 /// Variable with the text of a block for its filters; not a valid name in templates.
-pub const BODY: &str = "<body>";
+pub(super) const BODY: &str = "<body>";
 
 /// `{% for target in items if test recursive %}body{% else %}otherwise{% endfor %}`.
 #[derive(Debug)]
-pub struct For {
+pub(super) struct For {
     pub line: usize,
     pub target: AssignTarget,
     pub items: Expr,
@@ -44,14 +44,14 @@ pub struct For {
 
 /// Whether a loop may call itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoopKind {
+pub(super) enum LoopKind {
     Plain,
     Recursive,
 }
 
 /// `{% macro name(parameters) %}body{% endmacro %}`.
 #[derive(Debug)]
-pub struct Macro {
+pub(super) struct Macro {
     /// `None` for the body of a call block.
     pub name: Option<Arc<str>>,
     pub parameters: Vec<(Arc<str>, Option<Expr>)>,
@@ -62,7 +62,7 @@ pub struct Macro {
 
 /// Special variables that a macro reads.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Specials {
+pub(super) struct Specials {
     pub caller: bool,
     pub varargs: bool,
     pub kwargs: bool,
@@ -70,7 +70,7 @@ pub struct Specials {
 
 /// Target of an assignment.
 #[derive(Debug)]
-pub enum AssignTarget {
+pub(super) enum AssignTarget {
     Name(Arc<str>),
     /// `namespace.attribute`, with its line.
     Attribute(Arc<str>, Arc<str>, usize),
@@ -79,7 +79,7 @@ pub enum AssignTarget {
 
 /// An expression with its line.
 #[derive(Debug)]
-pub struct Expr {
+pub(super) struct Expr {
     pub line: usize,
     pub kind: ExprKind,
     /// Levels of nested expressions, including this one.
@@ -88,7 +88,7 @@ pub struct Expr {
 
 impl Expr {
     /// An expression at a line.
-    pub fn new(line: usize, kind: ExprKind) -> Self {
+    pub(super) fn new(line: usize, kind: ExprKind) -> Self {
         let depth = 1 + kind.children_depth();
         Self { line, kind, depth }
     }
@@ -96,7 +96,7 @@ impl Expr {
 
 /// Kinds of expressions.
 #[derive(Debug)]
-pub enum ExprKind {
+pub(super) enum ExprKind {
     None,
     Bool(bool),
     Int(i128),
@@ -153,7 +153,7 @@ fn deepest<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> usize {
 
 /// Arguments of a call.
 #[derive(Debug, Default)]
-pub struct CallArguments {
+pub(super) struct CallArguments {
     pub positional: Vec<Expr>,
     pub named: Vec<(Arc<str>, Expr)>,
     pub rest: Option<Box<Expr>>,
@@ -170,7 +170,7 @@ impl CallArguments {
 
 /// Binary arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BinaryOp {
+pub(super) enum BinaryOp {
     Add,
     Subtract,
     Multiply,
@@ -182,7 +182,7 @@ pub enum BinaryOp {
 
 impl BinaryOp {
     /// Symbol of the operator in Python's error messages.
-    pub const fn symbol(self) -> &'static str {
+    pub(super) const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
             Self::Subtract => "-",
@@ -197,7 +197,7 @@ impl BinaryOp {
 
 /// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompareOp {
+pub(super) enum CompareOp {
     Equal,
     NotEqual,
     Less,
@@ -210,7 +210,7 @@ pub enum CompareOp {
 
 impl CompareOp {
     /// Symbol of the operator.
-    pub const fn symbol(self) -> &'static str {
+    pub(super) const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",
             Self::NotEqual => "!=",

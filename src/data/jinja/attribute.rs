@@ -10,7 +10,7 @@ use super::{
 };
 
 /// `value.name`: an attribute of the object, or else an item.
-pub fn attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
+pub(super) fn attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
     if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
@@ -26,7 +26,7 @@ pub fn attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
 }
 
 /// `value[key]`: an item, or else an attribute of the object.
-pub fn item(value: &PyValue, key: &PyValue) -> Result<PyValue> {
+pub(super) fn item(value: &PyValue, key: &PyValue) -> Result<PyValue> {
     if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }
@@ -74,7 +74,7 @@ fn type_in_messages(value: &PyValue) -> &'static str {
 }
 
 /// `value|attr(name)`: an attribute of the object and nothing else.
-pub fn only_attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
+pub(super) fn only_attribute(value: &PyValue, name: &Arc<str>) -> Result<PyValue> {
     if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// An operator applied to two values.
-pub fn compare(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<bool> {
+pub(super) fn compare(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<bool> {
     meter::step(1)?;
     match comparison {
         CompareOp::Equal => equal(left, right),
@@ -34,7 +34,7 @@ pub fn compare(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result
 }
 
 /// `left == right`.
-pub fn equal(left: &PyValue, right: &PyValue) -> Result<bool> {
+pub(super) fn equal(left: &PyValue, right: &PyValue) -> Result<bool> {
     meter::step(1)?;
     if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
         return Ok(order_numbers(a, b) == Some(Ordering::Equal));
@@ -95,7 +95,7 @@ fn all_equal(a: &[PyValue], b: &[PyValue]) -> Result<bool> {
 }
 
 /// `item in container`.
-pub fn contains(container: &PyValue, item: &PyValue) -> Result<bool> {
+pub(super) fn contains(container: &PyValue, item: &PyValue) -> Result<bool> {
     match container {
         PyValue::Undefined(_) => Ok(false),
         PyValue::Text(text) | PyValue::Markup(text) => match item {
@@ -157,7 +157,7 @@ pub fn contains(container: &PyValue, item: &PyValue) -> Result<bool> {
 ///
 /// # Errors
 /// For equal values whose identity this interpreter does not model.
-pub fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
+pub(super) fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
     Ok(match (a, b) {
         (PyValue::None, PyValue::None) => true,
         (PyValue::Bool(a), PyValue::Bool(b)) => a == b,
@@ -170,7 +170,7 @@ pub fn is_same(a: &PyValue, b: &PyValue) -> Result<bool> {
 }
 
 /// Order of two values; `None` if one is NaN.
-pub fn order(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<Option<Ordering>> {
+pub(super) fn order(comparison: CompareOp, left: &PyValue, right: &PyValue) -> Result<Option<Ordering>> {
     meter::step(1)?;
     defined(left)?;
     defined(right)?;
@@ -220,7 +220,7 @@ fn order_mixed(int: i128, float: f64) -> Option<Ordering> {
 }
 
 /// Stable sort of items by their keys. The standard sorts do not support comparisons that may fail.
-pub fn sort(items: Vec<(PyValue, PyValue)>, reverse: Reverse) -> Result<Vec<PyValue>> {
+pub(super) fn sort(items: Vec<(PyValue, PyValue)>, reverse: Reverse) -> Result<Vec<PyValue>> {
     let mut runs: Vec<Vec<(PyValue, PyValue)>> = items.into_iter().map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
@@ -258,12 +258,12 @@ fn merge(
 
 /// Whether a sort is descending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reverse {
+pub(super) enum Reverse {
     No,
     Yes,
 }
 
 /// Whether a value occurs among those with the keys `seen`; adds its key.
-pub fn is_new(seen: &mut std::collections::HashSet<HashKey>, key: &PyValue) -> Result<bool> {
+pub(super) fn is_new(seen: &mut std::collections::HashSet<HashKey>, key: &PyValue) -> Result<bool> {
     Ok(seen.insert(HashKey::of(key)?))
 }

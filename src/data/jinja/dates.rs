@@ -97,7 +97,7 @@ impl Moment {
 ///
 /// # Errors
 /// If a field is unfinished or not supported.
-pub fn strftime(format: &str, time: SystemTime) -> Result<String> {
+pub(super) fn strftime(format: &str, time: SystemTime) -> Result<String> {
     let moment = Moment::of(time);
     let mut text = String::new();
     let mut chars = format.chars();

@@ -3,17 +3,17 @@
 use super::error::{Error, Result};
 
 /// The integer equal to a float, if there is one within 128 bits.
-pub fn exact_int(value: f64) -> Option<i128> {
+pub(super) fn exact_int(value: f64) -> Option<i128> {
     (value.fract() == 0.0 && value.abs() < 1e38).then_some(value as i128)
 }
 
 /// `int(value)` of a float, if it fits in 128 bits.
-pub fn truncated(value: f64) -> Option<i128> {
+pub(super) fn truncated(value: f64) -> Option<i128> {
     exact_int(value.trunc())
 }
 
 /// `repr` of a float.
-pub fn repr(value: f64) -> String {
+pub(super) fn repr(value: f64) -> String {
     if value.is_nan() {
         return "nan".into();
     }
@@ -34,7 +34,7 @@ pub fn repr(value: f64) -> String {
 const MAX_PRECISION: usize = 1_000;
 
 /// The digits of a number that is not negative, by the conversions `e`, `f` and `g` of C.
-pub fn digits(number: f64, kind: char, precision: Option<usize>, alternate: bool) -> Result<String> {
+pub(super) fn digits(number: f64, kind: char, precision: Option<usize>, alternate: bool) -> Result<String> {
     let precision = precision.unwrap_or(6);
     if precision > MAX_PRECISION {
         return Err(Error::new(format!("more than {MAX_PRECISION} digits after the decimal point")));

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// `text.format(*args)`.
-pub fn format(text: &str, args: &Args) -> Result<PyValue> {
+pub(super) fn format(text: &str, args: &Args) -> Result<PyValue> {
     let mut out = Writer::default();
     let mut next = Numbering::Unknown;
     write(text, args, &mut next, 3, &mut out)?;

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// `value[key]` as Python evaluates it; `None` where that raises a `TypeError` or a `LookupError`.
-pub fn item(value: &PyValue, key: &PyValue) -> Result<Option<PyValue>> {
+pub(super) fn item(value: &PyValue, key: &PyValue) -> Result<Option<PyValue>> {
     match value {
         PyValue::Dict(dict) => match dict.get(key) {
             Ok(found) => Ok(found.cloned()),
@@ -45,7 +45,7 @@ fn position(index: i128, length: usize) -> Option<usize> {
 }
 
 /// `value[start:stop:step]`.
-pub fn slice(value: &PyValue, bounds: [PyValue; 3]) -> Result<PyValue> {
+pub(super) fn slice(value: &PyValue, bounds: [PyValue; 3]) -> Result<PyValue> {
     if let PyValue::Undefined(undefined) = value {
         return Err(undefined_error(undefined));
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::{error::Result, meter, value::PyValue};
 
 /// Converts a JSON value.
-pub fn from_json(json: &Json) -> Result<PyValue> {
+pub(super) fn from_json(json: &Json) -> Result<PyValue> {
     meter::deeper(|| match json {
         Json::Null => Ok(PyValue::None),
         Json::Bool(value) => Ok(PyValue::Bool(*value)),
@@ -24,7 +24,7 @@ pub fn from_json(json: &Json) -> Result<PyValue> {
 }
 
 /// Upper bound of the length of these members as JSON text, in bytes.
-pub fn json_bytes(members: &Map<String, Json>) -> usize {
+pub(super) fn json_bytes(members: &Map<String, Json>) -> usize {
     members.iter().map(|(key, value)| 4 + key.len() + value_bytes(value)).sum()
 }
 

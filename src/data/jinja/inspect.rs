@@ -7,7 +7,7 @@ use super::{
 
 impl PyValue {
     /// The name of its type in Python.
-    pub fn type_name(&self) -> &'static str {
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Undefined(_) => "Undefined",
             Self::None => "NoneType",
@@ -36,7 +36,7 @@ impl PyValue {
     }
 
     /// `bool(value)`.
-    pub fn is_true(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         match self {
             Self::Undefined(_) | Self::None => false,
             Self::Bool(value) => *value,
@@ -47,7 +47,7 @@ impl PyValue {
     }
 
     /// `len(value)`, if it has one.
-    pub fn len(&self) -> Option<usize> {
+    pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::Undefined(_) => Some(0),
             Self::Text(text) | Self::Markup(text) => Some(text.chars),
@@ -60,7 +60,7 @@ impl PyValue {
     }
 
     /// Whether a loop can visit its items.
-    pub fn is_iterable(&self) -> bool {
+    pub(super) fn is_iterable(&self) -> bool {
         match self {
             Self::Iterator(_) => true,
             _ => self.len().is_some(),
@@ -68,7 +68,7 @@ impl PyValue {
     }
 
     /// The text, if it is one.
-    pub fn as_text(&self) -> Option<&str> {
+    pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(&text.text),
             _ => None,
@@ -76,7 +76,7 @@ impl PyValue {
     }
 
     /// The integer, as `operator.index` takes one.
-    pub fn as_int(&self) -> Option<i128> {
+    pub(super) fn as_int(&self) -> Option<i128> {
         match self {
             Self::Int(value) => Some(*value),
             Self::Bool(value) => Some(i128::from(*value)),
@@ -85,7 +85,7 @@ impl PyValue {
     }
 
     /// The items that a loop over it visits.
-    pub fn items(&self) -> Result<Vec<Self>> {
+    pub(super) fn items(&self) -> Result<Vec<Self>> {
         let items: Vec<Self> = match self {
             Self::Undefined(_) => Vec::new(),
             Self::Text(text) | Self::Markup(text) => {

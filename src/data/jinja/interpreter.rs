@@ -14,14 +14,14 @@ use super::{
 
 /// Control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(super) enum Flow {
     Next,
     Break,
     Continue,
 }
 
 /// A rendering.
-pub struct Interpreter {
+pub(super) struct Interpreter {
     pub(super) out: Writer,
     pub(super) now: SystemTime,
     /// Marks before and after `{% generation %}` blocks.
@@ -34,7 +34,7 @@ pub struct Interpreter {
 }
 
 /// Renders a template with variables, and with `marks` before and after its `{% generation %}` blocks.
-pub fn render(
+pub(super) fn render(
     body: &[Statement],
     variables: Vec<(Arc<str>, PyValue)>,
     now: SystemTime,

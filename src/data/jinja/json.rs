@@ -10,7 +10,7 @@ use super::{
 };
 
 /// `json.dumps(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub fn filter(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn filter(value: PyValue, args: Args) -> Result<PyValue> {
     let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
     let [ensure_ascii, indent, separators, sort_keys] = args.bind("tojson", names)?;
     let indent = match not_none(indent) {

@@ -9,14 +9,14 @@ use super::{
 
 /// A token with its line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TemplateToken {
+pub(super) struct TemplateToken {
     pub line: usize,
     pub kind: TokenKind,
 }
 
 /// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TokenKind {
+pub(super) enum TokenKind {
     Data(Arc<str>),
     BlockBegin,
     BlockEnd,
@@ -52,7 +52,7 @@ struct TemplateLexer<'a> {
 }
 
 /// The tokens of `source`, with line breaks made `\n` and the last one dropped, as Jinja2 does.
-pub fn tokens(source: &str) -> Result<Vec<TemplateToken>> {
+pub(super) fn tokens(source: &str) -> Result<Vec<TemplateToken>> {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let source = source.strip_suffix('\n').unwrap_or(&source);
     let mut lexer = TemplateLexer { source, at: 0, line: 1, line_starts: true, tokens: Vec::new() };

@@ -6,16 +6,16 @@ use std::{cell::Cell, thread};
 use super::error::{Error, Result};
 
 /// Longest template, in bytes.
-pub const MAX_SOURCE: usize = 1 << 20;
+pub(super) const MAX_SOURCE: usize = 1 << 20;
 
 /// Deepest nesting of blocks and expressions in a template.
-pub const MAX_NESTING: usize = 150;
+pub(super) const MAX_NESTING: usize = 150;
 
 /// Deepest nesting of lists and dicts.
-pub const MAX_VALUE_DEPTH: usize = 150;
+pub(super) const MAX_VALUE_DEPTH: usize = 150;
 
 /// Deepest recursion of macros and recursive loops.
-pub const MAX_CALLS: usize = 200;
+pub(super) const MAX_CALLS: usize = 200;
 
 /// Deepest recursion of the interpreter, which bounds its stack.
 const MAX_RECURSION: usize = 3_000;
@@ -47,7 +47,7 @@ thread_local! {
 }
 
 /// Runs `work` on a thread with a stack for the deepest recursion within the limits.
-pub fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(super) fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let worker = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         let worker = worker.map_err(|error| Error::new(format!("no thread to render on: {error}")))?;
@@ -56,7 +56,7 @@ pub fn on_own_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<
 }
 
 /// Sets the limits for a template and variables of `input` bytes in total.
-pub fn start(input: usize) {
+pub(super) fn start(input: usize) {
     METER.with(|meter| {
         meter.max_steps.set(STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(input as u64)));
         meter.max_bytes.set(BYTES.saturating_add(BYTES_PER_BYTE.saturating_mul(input)));
@@ -64,7 +64,7 @@ pub fn start(input: usize) {
 }
 
 /// Counts steps of work.
-pub fn step(count: usize) -> Result<()> {
+pub(super) fn step(count: usize) -> Result<()> {
     METER.with(|meter| {
         let steps = meter.steps.get().saturating_add(count as u64);
         meter.steps.set(steps);
@@ -77,12 +77,12 @@ pub fn step(count: usize) -> Result<()> {
 }
 
 /// Counts the work of reading `bytes` of text.
-pub fn read(bytes: usize) -> Result<()> {
+pub(super) fn read(bytes: usize) -> Result<()> {
     step(1 + bytes / BYTES_PER_STEP)
 }
 
 /// Runs `work` one level deeper.
-pub fn deeper<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn deeper<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let depth = METER.with(|meter| meter.depth.replace(meter.depth.get() + 1));
     let result = if depth < MAX_RECURSION {
         work()
@@ -95,18 +95,18 @@ pub fn deeper<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Memory counted for a value, until it is dropped.
 #[derive(Debug, Default)]
-pub struct Charge(usize);
+pub(super) struct Charge(usize);
 
 impl Charge {
     /// Counts `bytes`.
-    pub fn of(bytes: usize) -> Result<Self> {
+    pub(super) fn of(bytes: usize) -> Result<Self> {
         let mut charge = Self::default();
         charge.grow(bytes)?;
         Ok(charge)
     }
 
     /// Counts further `bytes`.
-    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<()> {
         METER.with(|meter| {
             let held = meter.bytes.get().saturating_add(bytes);
             let limit = meter.max_bytes.get();
@@ -134,38 +134,38 @@ impl Drop for Charge {
 
 /// A text that grows within the limits.
 #[derive(Debug, Default)]
-pub struct Writer {
+pub(super) struct Writer {
     text: String,
     charge: Charge,
 }
 
 impl Writer {
     /// Appends `text`.
-    pub fn push(&mut self, text: &str) -> Result<()> {
+    pub(super) fn push(&mut self, text: &str) -> Result<()> {
         self.charge.grow(text.len())?;
         self.text.push_str(text);
         Ok(())
     }
 
     /// Appends a character.
-    pub fn push_char(&mut self, c: char) -> Result<()> {
+    pub(super) fn push_char(&mut self, c: char) -> Result<()> {
         self.push(c.encode_utf8(&mut [0; 4]))
     }
 
     /// Appends `count` times `text`.
-    pub fn repeat(&mut self, text: &str, count: usize) -> Result<()> {
+    pub(super) fn repeat(&mut self, text: &str, count: usize) -> Result<()> {
         self.charge.grow(text.len().saturating_mul(count))?;
         self.text.extend(std::iter::repeat_n(text, count));
         Ok(())
     }
 
     /// Number of bytes written.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
     /// The text and the charge for its memory.
-    pub fn into_parts(self) -> (String, Charge) {
+    pub(super) fn into_parts(self) -> (String, Charge) {
         (self.text, self.charge)
     }
 }

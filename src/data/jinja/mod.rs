@@ -86,7 +86,7 @@ impl Template {
     ///
     /// # Errors
     /// If the source is longer than [`meter::MAX_SOURCE`] or not a valid template.
-    pub fn parse(source: &str, now: SystemTime) -> Result<Self> {
+    pub(super) fn parse(source: &str, now: SystemTime) -> Result<Self> {
         if source.len() > meter::MAX_SOURCE {
             let (found, limit) = (source.len(), meter::MAX_SOURCE);
             return Err(Error::new(format!("expected a template of at most {limit} bytes, found {found}")));
@@ -98,7 +98,7 @@ impl Template {
     }
 
     /// Whether the template has `{% generation %}` blocks.
-    pub fn has_generation(&self) -> bool {
+    pub(super) fn has_generation(&self) -> bool {
         self.parsed.has_generation
     }
 
@@ -106,12 +106,16 @@ impl Template {
     ///
     /// # Errors
     /// If the template raises an error, uses an unsupported feature, or exceeds a limit.
-    pub fn render(&self, variables: &Map<String, Json>) -> Result<String> {
+    pub(super) fn render(&self, variables: &Map<String, Json>) -> Result<String> {
         self.run(variables, None)
     }
 
     /// As [`Self::render`], with `marks` before and after each `{% generation %}` block.
-    pub fn render_marked(&self, variables: &Map<String, Json>, marks: [&'static str; 2]) -> Result<String> {
+    pub(super) fn render_marked(
+        &self,
+        variables: &Map<String, Json>,
+        marks: [&'static str; 2],
+    ) -> Result<String> {
         self.run(variables, Some(marks))
     }
 

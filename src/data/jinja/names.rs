@@ -3,11 +3,11 @@
 use super::value::{PyValue, View};
 
 /// Global functions.
-pub const GLOBALS: [&str; 8] =
+pub(super) const GLOBALS: [&str; 8] =
     ["range", "dict", "lipsum", "cycler", "joiner", "namespace", "raise_exception", "strftime_now"];
 
 /// Filters, sorted.
-pub const FILTERS: [&str; 54] = [
+pub(super) const FILTERS: [&str; 54] = [
     "abs",
     "attr",
     "batch",
@@ -65,12 +65,12 @@ pub const FILTERS: [&str; 54] = [
 ];
 
 /// Whether a filter has this name.
-pub fn is_filter(name: &str) -> bool {
+pub(super) fn is_filter(name: &str) -> bool {
     FILTERS.binary_search(&name).is_ok()
 }
 
 /// Methods of `str`.
-pub const TEXT: [&str; 47] = [
+pub(super) const TEXT: [&str; 47] = [
     "capitalize",
     "casefold",
     "center",
@@ -130,7 +130,7 @@ const FLOAT: [&str; 5] = ["as_integer_ratio", "conjugate", "fromhex", "hex", "is
 const GENERATOR: [&str; 7] = ["close", "gi_code", "gi_frame", "gi_running", "gi_yieldfrom", "send", "throw"];
 
 /// Methods that a value has: those that templates may call, and those that would change it.
-pub fn methods(value: &PyValue) -> (&'static [&'static str], &'static [&'static str]) {
+pub(super) fn methods(value: &PyValue) -> (&'static [&'static str], &'static [&'static str]) {
     match value {
         PyValue::Text(_) | PyValue::Markup(_) => (&TEXT, &[]),
         PyValue::Dict(_) => (&DICT, &DICT_MUTATING),

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Sets an attribute of a namespace.
-pub fn set_attribute(namespace: &Namespace, name: Arc<str>, value: PyValue) -> Result<()> {
+pub(super) fn set_attribute(namespace: &Namespace, name: Arc<str>, value: PyValue) -> Result<()> {
     if name.starts_with('_') {
         return Err(Error::new(format!(
             "Chat templates cannot store underscore-prefixed attributes on a namespace, but got '{name}'. Please rename the attribute."

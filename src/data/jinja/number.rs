@@ -10,14 +10,14 @@ use super::{
 
 /// A number: `int` and `bool`, or `float`.
 #[derive(Clone, Copy, Debug)]
-pub enum Number {
+pub(super) enum Number {
     Int(i128),
     Float(f64),
 }
 
 impl Number {
     /// The number of a value, if it is one.
-    pub fn of(value: &PyValue) -> Option<Self> {
+    pub(super) fn of(value: &PyValue) -> Option<Self> {
         match value {
             PyValue::Float(value) => Some(Self::Float(*value)),
             _ => value.as_int().map(Self::Int),
@@ -25,7 +25,7 @@ impl Number {
     }
 
     /// As a float.
-    pub fn to_f64(self) -> f64 {
+    pub(super) fn to_f64(self) -> f64 {
         match self {
             Self::Int(value) => value as f64,
             Self::Float(value) => value,
@@ -38,7 +38,7 @@ fn too_large() -> Error {
 }
 
 /// An operator applied to two numbers.
-pub fn arithmetic(operator: BinaryOp, left: Number, right: Number) -> Result<PyValue> {
+pub(super) fn arithmetic(operator: BinaryOp, left: Number, right: Number) -> Result<PyValue> {
     let (Number::Int(a), Number::Int(b)) = (left, right) else {
         return float_arithmetic(operator, left.to_f64(), right.to_f64());
     };
@@ -122,7 +122,7 @@ fn floor_divide(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// `-value`.
-pub fn negative(value: &PyValue) -> Result<PyValue> {
+pub(super) fn negative(value: &PyValue) -> Result<PyValue> {
     unary("-", value, |number| match number {
         Number::Int(value) => value.checked_neg().map(PyValue::Int),
         Number::Float(value) => Some(PyValue::Float(-value)),
@@ -130,7 +130,7 @@ pub fn negative(value: &PyValue) -> Result<PyValue> {
 }
 
 /// `+value`.
-pub fn positive(value: &PyValue) -> Result<PyValue> {
+pub(super) fn positive(value: &PyValue) -> Result<PyValue> {
     unary("+", value, |number| match number {
         Number::Int(value) => Some(PyValue::Int(value)),
         Number::Float(value) => Some(PyValue::Float(value)),
@@ -144,7 +144,7 @@ fn unary(symbol: &str, value: &PyValue, apply: impl Fn(Number) -> Option<PyValue
 }
 
 /// `abs(value)`.
-pub fn absolute(value: &PyValue) -> Result<PyValue> {
+pub(super) fn absolute(value: &PyValue) -> Result<PyValue> {
     defined(value)?;
     match Number::of(value) {
         Some(Number::Int(value)) => value.checked_abs().map(PyValue::Int).ok_or_else(too_large),
@@ -154,7 +154,7 @@ pub fn absolute(value: &PyValue) -> Result<PyValue> {
 }
 
 /// `round(value, precision)`.
-pub fn round(value: &PyValue, precision: i128) -> Result<PyValue> {
+pub(super) fn round(value: &PyValue, precision: i128) -> Result<PyValue> {
     defined(value)?;
     match Number::of(value) {
         Some(Number::Int(int)) if precision >= 0 => Ok(PyValue::Int(int)),

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// An operator applied to two values.
-pub fn binary(operator: BinaryOp, left: &PyValue, right: &PyValue) -> Result<PyValue> {
+pub(super) fn binary(operator: BinaryOp, left: &PyValue, right: &PyValue) -> Result<PyValue> {
     meter::step(1)?;
     if let (BinaryOp::Modulo, PyValue::Text(format)) = (operator, left) {
         return printf::format(&format.text, right);
@@ -96,7 +96,7 @@ fn multiply(left: &PyValue, right: &PyValue) -> Result<PyValue> {
 }
 
 /// `sum(values, start)`.
-pub fn sum(values: &[PyValue], start: PyValue) -> Result<PyValue> {
+pub(super) fn sum(values: &[PyValue], start: PyValue) -> Result<PyValue> {
     if let PyValue::Text(_) = start {
         return Err(Error::new("sum() can't sum strings [use ''.join(seq) instead]"));
     }

@@ -58,7 +58,7 @@ const COMPARISONS: &[(&str, CompareOp)] = &[
 
 /// Kinds of tests.
 #[derive(Clone, Copy)]
-pub enum TestKind {
+pub(super) enum TestKind {
     Plain(Test),
     Comparison(CompareOp),
     DivisibleBy,
@@ -66,7 +66,7 @@ pub enum TestKind {
 }
 
 /// The test of a name.
-pub fn find(name: &str) -> Option<TestKind> {
+pub(super) fn find(name: &str) -> Option<TestKind> {
     match name {
         "divisibleby" => return Some(TestKind::DivisibleBy),
         "sameas" => return Some(TestKind::SameAs),
@@ -80,7 +80,7 @@ pub fn find(name: &str) -> Option<TestKind> {
 }
 
 /// `input is name(*args)`.
-pub fn apply(name: &str, input: &PyValue, args: Args) -> Result<bool> {
+pub(super) fn apply(name: &str, input: &PyValue, args: Args) -> Result<bool> {
     let kind = find(name).ok_or_else(|| Error::new(format!("No test named '{name}' found.")))?;
     if let TestKind::Plain(test) = kind {
         args.none(name)?;

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Writes `str(value)`.
-pub fn write(value: &PyValue, out: &mut Writer) -> Result<()> {
+pub(super) fn write(value: &PyValue, out: &mut Writer) -> Result<()> {
     match value {
         PyValue::Undefined(_) => Ok(()),
         PyValue::Text(text) | PyValue::Markup(text) => out.push(&text.text),
@@ -20,14 +20,14 @@ pub fn write(value: &PyValue, out: &mut Writer) -> Result<()> {
 }
 
 /// `str(value)`.
-pub fn to_text(value: &PyValue) -> Result<String> {
+pub(super) fn to_text(value: &PyValue) -> Result<String> {
     let mut out = Writer::default();
     write(value, &mut out)?;
     Ok(out.into_parts().0)
 }
 
 /// `str(value)` as a value.
-pub fn to_value(value: &PyValue) -> Result<PyValue> {
+pub(super) fn to_value(value: &PyValue) -> Result<PyValue> {
     match value {
         PyValue::Text(_) => Ok(value.clone()),
         PyValue::Markup(text) => Ok(PyValue::Text(text.clone())),
@@ -40,14 +40,14 @@ pub fn to_value(value: &PyValue) -> Result<PyValue> {
 }
 
 /// `repr(value)`.
-pub fn to_repr(value: &PyValue) -> Result<String> {
+pub(super) fn to_repr(value: &PyValue) -> Result<String> {
     let mut out = Writer::default();
     repr(value, &mut out)?;
     Ok(out.into_parts().0)
 }
 
 /// Writes `repr(value)`.
-pub fn repr(value: &PyValue, out: &mut Writer) -> Result<()> {
+pub(super) fn repr(value: &PyValue, out: &mut Writer) -> Result<()> {
     meter::step(1)?;
     meter::deeper(|| match value {
         PyValue::Undefined(_) => out.push("Undefined"),
@@ -131,7 +131,7 @@ fn write_pairs(pairs: &[(PyValue, PyValue)], out: &mut Writer) -> Result<()> {
 }
 
 /// `repr` of a text.
-pub fn repr_text(text: &str) -> String {
+pub(super) fn repr_text(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
     out.push(quote);

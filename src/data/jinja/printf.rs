@@ -49,7 +49,7 @@ impl Values<'_> {
 }
 
 /// `format % values`.
-pub fn format(format: &str, values: &PyValue) -> Result<PyValue> {
+pub(super) fn format(format: &str, values: &PyValue) -> Result<PyValue> {
     let positional = match values {
         PyValue::Tuple(list) => list.items.clone(),
         other => vec![other.clone()],

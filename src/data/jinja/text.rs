@@ -4,7 +4,7 @@ use super::meter::Charge;
 
 /// A text, with its number of characters.
 #[derive(Debug)]
-pub struct Text {
+pub(super) struct Text {
     pub text: String,
     pub chars: usize,
     _charge: Charge,
@@ -12,12 +12,12 @@ pub struct Text {
 
 impl Text {
     /// A text whose memory is counted by `charge`.
-    pub fn charged(text: String, charge: Charge) -> Self {
+    pub(super) fn charged(text: String, charge: Charge) -> Self {
         Self { chars: text.chars().count(), text, _charge: charge }
     }
 
     /// A text of the template, whose memory is not counted.
-    pub fn constant(text: String) -> Self {
+    pub(super) fn constant(text: String) -> Self {
         Self { chars: text.chars().count(), text, _charge: Charge::default() }
     }
 }

@@ -8,12 +8,12 @@ use super::{
 };
 
 /// The error that using an undefined value raises.
-pub fn undefined_error(undefined: &Undefined) -> Error {
+pub(super) fn undefined_error(undefined: &Undefined) -> Error {
     message(undefined).map_or_else(|error| error, Error::new)
 }
 
 /// Fails if a value is undefined.
-pub fn defined(value: &PyValue) -> Result<()> {
+pub(super) fn defined(value: &PyValue) -> Result<()> {
     match value {
         PyValue::Undefined(undefined) => Err(undefined_error(undefined)),
         _ => Ok(()),

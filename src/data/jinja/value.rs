@@ -12,7 +12,7 @@ use super::{
 
 /// A value.
 #[derive(Clone, Debug)]
-pub enum PyValue {
+pub(super) enum PyValue {
     Undefined(Rc<Undefined>),
     None,
     Bool(bool),
@@ -38,7 +38,7 @@ pub enum PyValue {
 
 /// The reason why a value is undefined.
 #[derive(Debug)]
-pub enum Undefined {
+pub(super) enum Undefined {
     /// A variable without a value.
     Name(Arc<str>),
     /// A missing attribute of an object of this type.
@@ -49,7 +49,7 @@ pub enum Undefined {
 
 /// Items of a list or a tuple.
 #[derive(Debug)]
-pub struct List {
+pub(super) struct List {
     pub items: Vec<PyValue>,
     /// Whether it is a pair returned by `groupby`, whose items have names.
     pub is_group: Cell<bool>,
@@ -59,7 +59,7 @@ pub struct List {
 
 /// Items of a dict in their order.
 #[derive(Debug)]
-pub struct Dict {
+pub(super) struct Dict {
     pub items: Vec<(PyValue, PyValue)>,
     index: HashMap<HashKey, usize>,
     depth: usize,
@@ -68,7 +68,7 @@ pub struct Dict {
 
 /// A hashable value; equal keys are equal values in Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HashKey {
+pub(super) enum HashKey {
     Undefined,
     None,
     Int(i128),
@@ -80,7 +80,7 @@ pub enum HashKey {
 
 /// Contents of a view of a dict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub(super) enum View {
     Keys,
     Values,
     Items,
@@ -88,7 +88,7 @@ pub enum View {
 
 /// `range(start, stop, step)`.
 #[derive(Debug)]
-pub struct PyRange {
+pub(super) struct PyRange {
     pub start: i128,
     pub stop: i128,
     pub step: i128,
@@ -96,7 +96,7 @@ pub struct PyRange {
 
 /// An iterator, whose items can be taken once.
 #[derive(Debug)]
-pub struct PyIterator {
+pub(super) struct PyIterator {
     /// Its type in Python.
     pub kind: &'static str,
     items: List,
@@ -105,13 +105,13 @@ pub struct PyIterator {
 
 /// `namespace(...)`.
 #[derive(Debug, Default)]
-pub struct Namespace {
+pub(super) struct Namespace {
     pub attributes: RefCell<Vec<(Arc<str>, PyValue)>>,
 }
 
 /// The variable `loop`.
 #[derive(Debug)]
-pub struct Loop {
+pub(super) struct Loop {
     pub items: Vec<PyValue>,
     pub index: Cell<usize>,
     pub depth: usize,
@@ -122,26 +122,26 @@ pub struct Loop {
 
 /// A macro, with the variables around its definition.
 #[derive(Debug)]
-pub struct Closure {
+pub(super) struct Closure {
     pub definition: Arc<Macro>,
     pub scope: Rc<BlockScope>,
 }
 
 /// Variables of a block.
 #[derive(Debug, Default)]
-pub struct BlockScope {
+pub(super) struct BlockScope {
     variables: RefCell<HashMap<Arc<str>, PyValue>>,
     parent: Option<Rc<BlockScope>>,
 }
 
 impl BlockScope {
     /// A scope in another.
-    pub fn inside(parent: &Rc<Self>) -> Rc<Self> {
+    pub(super) fn inside(parent: &Rc<Self>) -> Rc<Self> {
         Rc::new(Self { variables: RefCell::default(), parent: Some(parent.clone()) })
     }
 
     /// The value of a variable.
-    pub fn get(&self, name: &str) -> Option<PyValue> {
+    pub(super) fn get(&self, name: &str) -> Option<PyValue> {
         let mut scope = Some(self);
         while let Some(at) = scope {
             if let Some(value) = at.variables.borrow().get(name) {
@@ -153,26 +153,26 @@ impl BlockScope {
     }
 
     /// Sets a variable.
-    pub fn set(&self, name: Arc<str>, value: PyValue) {
+    pub(super) fn set(&self, name: Arc<str>, value: PyValue) {
         self.variables.borrow_mut().insert(name, value);
     }
 
     /// Drops the variables, which may hold the scope itself.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.variables.take();
     }
 }
 
 /// `cycler(...)`.
 #[derive(Debug)]
-pub struct Cycler {
+pub(super) struct Cycler {
     pub items: Vec<PyValue>,
     pub at: Cell<usize>,
 }
 
 /// `joiner(separator)`.
 #[derive(Debug)]
-pub struct Joiner {
+pub(super) struct Joiner {
     pub separator: PyValue,
     pub used: Cell<bool>,
 }
@@ -200,7 +200,7 @@ fn level<'a>(values: impl Iterator<Item = &'a PyValue>) -> Result<usize> {
 
 impl Dict {
     /// A dict of these items, where a later value replaces an earlier one.
-    pub fn new(pairs: impl IntoIterator<Item = (PyValue, PyValue)>) -> Result<Self> {
+    pub(super) fn new(pairs: impl IntoIterator<Item = (PyValue, PyValue)>) -> Result<Self> {
         let mut items: Vec<(PyValue, PyValue)> = Vec::new();
         let mut index = HashMap::new();
         let mut charge = Charge::of(OBJECT)?;
@@ -223,13 +223,13 @@ impl Dict {
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &PyValue) -> Result<Option<&PyValue>> {
+    pub(super) fn get(&self, key: &PyValue) -> Result<Option<&PyValue>> {
         let at = self.index.get(&HashKey::of(key)?);
         Ok(at.and_then(|&at| self.items.get(at)).map(|(_, value)| value))
     }
 
     /// The value of a text.
-    pub fn get_text(&self, key: &str) -> Option<&PyValue> {
+    pub(super) fn get_text(&self, key: &str) -> Option<&PyValue> {
         let at = self.index.get(&HashKey::Text(key.to_owned()))?;
         self.items.get(*at).map(|(_, value)| value)
     }
@@ -237,7 +237,7 @@ impl Dict {
 
 impl HashKey {
     /// The key of a value.
-    pub fn of(value: &PyValue) -> Result<Self> {
+    pub(super) fn of(value: &PyValue) -> Result<Self> {
         Ok(match value {
             PyValue::Undefined(_) => Self::Undefined,
             PyValue::None => Self::None,
@@ -280,7 +280,7 @@ impl HashKey {
 
 impl PyIterator {
     /// Takes the next item.
-    pub fn take(&self) -> Option<PyValue> {
+    pub(super) fn take(&self) -> Option<PyValue> {
         let at = self.next.get();
         let item = self.items.items.get(at)?;
         self.next.set(at + 1);
@@ -288,7 +288,7 @@ impl PyIterator {
     }
 
     /// Takes the remaining items.
-    pub fn rest(&self) -> Vec<PyValue> {
+    pub(super) fn rest(&self) -> Vec<PyValue> {
         let at = self.next.replace(self.items.items.len());
         self.items.items[at..].to_vec()
     }
@@ -296,60 +296,60 @@ impl PyIterator {
 
 impl PyRange {
     /// Number of items.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let span = if self.step > 0 { self.stop - self.start } else { self.start - self.stop };
         let step = self.step.abs();
         usize::try_from((span.max(0) + step - 1) / step).unwrap_or(usize::MAX)
     }
 
     /// The items.
-    pub fn items(&self) -> impl Iterator<Item = PyValue> + '_ {
+    pub(super) fn items(&self) -> impl Iterator<Item = PyValue> + '_ {
         (0..self.len()).map(|i| PyValue::Int(self.start + self.step * i as i128))
     }
 }
 
 impl PyValue {
     /// A text.
-    pub fn text(text: impl Into<String>) -> Result<Self> {
+    pub(super) fn text(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         let charge = Charge::of(OBJECT + text.len())?;
         Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// The text of a writer.
-    pub fn written(writer: Writer) -> Result<Self> {
+    pub(super) fn written(writer: Writer) -> Result<Self> {
         let (text, mut charge) = writer.into_parts();
         charge.grow(OBJECT)?;
         Ok(Self::Text(Arc::new(Text::charged(text, charge))))
     }
 
     /// A list.
-    pub fn list(items: Vec<Self>) -> Result<Self> {
+    pub(super) fn list(items: Vec<Self>) -> Result<Self> {
         Ok(Self::List(Rc::new(List::new(items)?)))
     }
 
     /// A tuple.
-    pub fn tuple(items: Vec<Self>) -> Result<Self> {
+    pub(super) fn tuple(items: Vec<Self>) -> Result<Self> {
         Ok(Self::Tuple(Rc::new(List::new(items)?)))
     }
 
     /// A dict.
-    pub fn dict(items: impl IntoIterator<Item = (Self, Self)>) -> Result<Self> {
+    pub(super) fn dict(items: impl IntoIterator<Item = (Self, Self)>) -> Result<Self> {
         Ok(Self::Dict(Rc::new(Dict::new(items)?)))
     }
 
     /// An iterator over `items`, of a type of Python.
-    pub fn iterator(kind: &'static str, items: Vec<Self>) -> Result<Self> {
+    pub(super) fn iterator(kind: &'static str, items: Vec<Self>) -> Result<Self> {
         Ok(Self::Iterator(Rc::new(PyIterator { kind, items: List::new(items)?, next: Cell::new(0) })))
     }
 
     /// The undefined value of a variable without a value.
-    pub fn undefined_name(name: &Arc<str>) -> Self {
+    pub(super) fn undefined_name(name: &Arc<str>) -> Self {
         Self::Undefined(Rc::new(Undefined::Name(name.clone())))
     }
 
     /// An undefined value whose use is an error that says `hint`.
-    pub fn undefined(hint: impl Into<String>) -> Self {
+    pub(super) fn undefined(hint: impl Into<String>) -> Self {
         Self::Undefined(Rc::new(Undefined::Hint(hint.into())))
     }
 

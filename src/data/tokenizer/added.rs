@@ -19,7 +19,7 @@ impl Declared {
     /// # Errors
     /// [`DataError::TokenizerFile`] if a token does not get the id that its file states; [`DataError::NotInVocabulary`]
     /// for a missing token of [`REQUIRED`].
-    pub fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<(), DataError> {
+    pub(super) fn add_to(&self, tokenizer: &mut Tokenizer) -> Result<(), DataError> {
         self.check_ids(tokenizer)?;
         let before: HashSet<String> =
             tokenizer.get_added_tokens_decoder().into_values().map(|token| token.content).collect();

@@ -41,7 +41,7 @@ impl Declared {
     ///
     /// # Errors
     /// [`DataError::TokenizerFile`] if a file is malformed, or gives two tokens one id.
-    pub fn read(config: &Map<String, Value>, files: &TokenizerFiles<'_>) -> Result<Self, DataError> {
+    pub(super) fn read(config: &Map<String, Value>, files: &TokenizerFiles<'_>) -> Result<Self, DataError> {
         let map =
             files.special_tokens_map.map(|bytes| read_object(MAP, bytes)).transpose()?.unwrap_or_default();
         let decoder = match config.get("added_tokens_decoder") {

@@ -52,7 +52,7 @@ impl Limits {
     ///
     /// # Errors
     /// If the text may grow too much, or its search takes too many steps.
-    pub fn check_encode(&self, text: &str) -> Result<(), Diagnostic> {
+    pub(super) fn check_encode(&self, text: &str) -> Result<(), Diagnostic> {
         check("normalizer", self.normalizer, text.len())?;
         backtracking::check(&self.backtracking, text)
     }
@@ -61,7 +61,7 @@ impl Limits {
     ///
     /// # Errors
     /// If the text may grow too much.
-    pub fn check_decode(&self, bytes: usize) -> Result<(), Diagnostic> {
+    pub(super) fn check_decode(&self, bytes: usize) -> Result<(), Diagnostic> {
         check("decoder", self.decoder, bytes)
     }
 }

@@ -62,22 +62,26 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of the outermost object.
-    pub fn new(file: &'a str, object: &'a Map<String, Value>, diagnostics: &'a mut Diagnostics) -> Self {
+    pub(super) fn new(
+        file: &'a str,
+        object: &'a Map<String, Value>,
+        diagnostics: &'a mut Diagnostics,
+    ) -> Self {
         Self { file, prefix: "", object, diagnostics }
     }
 
     /// The value of a field; null counts as absent.
-    pub fn get(&self, key: &str) -> Option<&'a Value> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         self.object.get(key).filter(|value| !value.is_null())
     }
 
     /// The names of all fields that are not null.
-    pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.object.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
     }
 
     /// The field's value; `None` if it is absent, `None` and a diagnostic if it has another type.
-    pub fn optional<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+    pub(super) fn optional<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         let value = self.get(key)?;
         let read = (kind.read)(value);
         if read.is_none() {
@@ -87,7 +91,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field's value; `None` and a diagnostic if it is absent or has another type.
-    pub fn required<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+    pub(super) fn required<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         if self.get(key).is_none() {
             self.find(key, format!("missing, expected {}", kind.expected));
         }
@@ -95,7 +99,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of a nested object; `None` if it is absent or empty, `None` and a diagnostic if it is not an object.
-    pub fn inside(&mut self, key: &'static str) -> Option<Fields<'_>> {
+    pub(super) fn inside(&mut self, key: &'static str) -> Option<Fields<'_>> {
         match self.get(key)? {
             Value::Object(object) if object.is_empty() => None,
             Value::Object(object) => {
@@ -109,19 +113,19 @@ impl<'a> Fields<'a> {
     }
 
     /// Reports a problem of a field.
-    pub fn find(&mut self, key: &str, message: impl Into<String>) {
+    pub(super) fn find(&mut self, key: &str, message: impl Into<String>) {
         let diagnostic = Diagnostic::error(self.location(key), message);
         self.diagnostics.push(diagnostic);
     }
 
     /// Reports a problem of a field, with a hint.
-    pub fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn find_with_hint(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
         let diagnostic = Diagnostic::error(self.location(key), message).with_hint(hint);
         self.diagnostics.push(diagnostic);
     }
 
     /// The field's name with those of the objects around it.
-    pub fn full_name(&self, key: &str) -> String {
+    pub(super) fn full_name(&self, key: &str) -> String {
         if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) }
     }
 

@@ -24,13 +24,13 @@ pub(super) struct Pattern(Regex);
 
 impl Pattern {
     /// An expression that must match a full name (`re.fullmatch`). Matching each of `names` must end.
-    pub fn full(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
+    pub(super) fn full(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
         let regex = compile(pattern, GlobalFlags::Leading, |pattern| format!("^(?:{pattern})$"))?;
         Self::checked(pattern, regex, names)
     }
 
     /// A key of `rank_pattern` or `alpha_pattern`, which must match a full name or everything after one of its dots.
-    pub fn key(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
+    pub(super) fn key(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
         let regex = compile(pattern, GlobalFlags::Refused, |pattern| format!(r"^(?:(.*\.)?({pattern})$)"))?;
         Self::checked(pattern, regex, names)
     }
@@ -45,7 +45,7 @@ impl Pattern {
     }
 
     /// Whether it matches a name. Those that it was made for do not reach the backtracking limit.
-    pub fn matches(&self, name: &str) -> bool {
+    pub(super) fn matches(&self, name: &str) -> bool {
         self.0.is_match(name).unwrap_or(false)
     }
 }
@@ -56,7 +56,7 @@ pub(super) struct LayerPattern(Regex);
 
 impl LayerPattern {
     /// As in PEFT, the expression is not in a group of its own: `a|b` is `a`, or `b` and a number after it.
-    pub fn new(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
+    pub(super) fn new(pattern: &str, names: &[&str]) -> Result<Self, PatternError> {
         let wrap = |pattern: &str| format!(r"^(?:(?:^|.*?\.){pattern}\.(?P<idx>\d+)\.)");
         if pattern.contains("(?P<idx>") {
             let source = PythonRegexError::DuplicateGroup("idx");
@@ -68,7 +68,7 @@ impl LayerPattern {
 
     /// The layer number in a module's name: `None` if the pattern does not match, `Some(None)` if it matches without a
     /// number.
-    pub fn layer(&self, module: &str) -> Option<Option<usize>> {
+    pub(super) fn layer(&self, module: &str) -> Option<Option<usize>> {
         let captures = self.0.captures(module).ok().flatten()?;
         Some(captures.name("idx").and_then(|layer| layer.as_str().parse().ok()))
     }

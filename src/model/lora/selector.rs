@@ -24,7 +24,7 @@ pub(super) enum Selector<'a> {
 
 impl<'a> Selector<'a> {
     /// `None` after a diagnostic, if an expression is malformed. `all_names`: the names of all modules.
-    pub fn new(
+    pub(super) fn new(
         field: &'static str,
         targets: &'a Targets,
         all_names: &[&str],
@@ -44,7 +44,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Whether a module is selected.
-    pub fn matches(&self, module: &str) -> bool {
+    pub(super) fn matches(&self, module: &str) -> bool {
         match self {
             Self::All => true,
             Self::Names { entries, .. } => entries.iter().any(|entry| entry_matches(entry, module)),
@@ -60,7 +60,7 @@ impl<'a> Selector<'a> {
     }
 
     /// Reports entries that match one of the `refused` names; reports as unused those that match none of the `allowed` ones.
-    pub fn check_entries(
+    pub(super) fn check_entries(
         &self,
         allowed: &[&str],
         refused: &[&str],
@@ -122,7 +122,7 @@ pub(super) struct LayerSelector<'a> {
 
 impl<'a> LayerSelector<'a> {
     /// Malformed expressions are reported and left out.
-    pub fn new(spec: &'a LoraSpec, all_names: &[&str], diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn new(spec: &'a LoraSpec, all_names: &[&str], diagnostics: &mut Diagnostics) -> Self {
         let mut lists = Vec::new();
         for pattern in &spec.layers_pattern {
             match LayerPattern::new(pattern, all_names) {
@@ -134,14 +134,14 @@ impl<'a> LayerSelector<'a> {
     }
 
     /// Whether a target is in a selected layer. PEFT compares the layer only if no list entry is the module's full name.
-    pub fn matches(&self, targets: &Selector<'_>, module: &LinearModule) -> bool {
+    pub(super) fn matches(&self, targets: &Selector<'_>, module: &LinearModule) -> bool {
         self.layers.is_empty()
             || targets.has_full_name(&module.name)
             || self.layer_of(module).is_some_and(|layer| self.layers.contains(&layer))
     }
 
     /// Whether layers are selected, but none of `modules` is in a list that matches a pattern.
-    pub fn matches_no_list(&self, modules: &[LinearModule]) -> bool {
+    pub(super) fn matches_no_list(&self, modules: &[LinearModule]) -> bool {
         !self.layers.is_empty() && modules.iter().all(|module| self.layer_of(module).is_none())
     }
 
@@ -163,7 +163,7 @@ pub(super) struct PatternKey<'a, T> {
 
 impl<'a, T: Copy> PatternKey<'a, T> {
     /// The keys of a field; malformed ones are reported and left out.
-    pub fn read(
+    pub(super) fn read(
         field: &str,
         patterns: &'a [(String, T)],
         all_names: &[&str],
@@ -180,12 +180,12 @@ impl<'a, T: Copy> PatternKey<'a, T> {
     }
 
     /// The first key that matches a module.
-    pub fn first_match<'k>(keys: &'k [Self], module: &str) -> Option<&'k Self> {
+    pub(super) fn first_match<'k>(keys: &'k [Self], module: &str) -> Option<&'k Self> {
         keys.iter().find(|key| key.matches(module))
     }
 
     /// Whether it matches a module.
-    pub fn matches(&self, module: &str) -> bool {
+    pub(super) fn matches(&self, module: &str) -> bool {
         self.pattern.matches(module)
     }
 }

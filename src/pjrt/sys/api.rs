@@ -5,13 +5,13 @@ use std::ffi::{c_int, c_void};
 use super::args::*;
 
 /// The oldest minor version of the API that hloom takes; the tests run a plugin of just this one.
-pub const MIN_MINOR: i32 = 81;
+pub(crate) const MIN_MINOR: i32 = 81;
 
 /// An argument structure, with the place of its call in the table.
 ///
 /// # Safety
 /// The slot holds a nullable pointer to a function that takes the structure and returns a nullable `PJRT_Error`.
-pub unsafe trait Call: CStruct {
+pub(crate) unsafe trait Call: CStruct {
     /// The call's name in the header.
     const CALL: &'static str;
     /// Where its slot begins in [`Api`].
@@ -22,7 +22,7 @@ pub unsafe trait Call: CStruct {
 #[repr(C)]
 #[allow(missing_docs)]
 #[derive(Clone, Copy)]
-pub struct Version {
+pub(crate) struct Version {
     pub struct_size: usize,
     pub extension_start: *mut c_void,
     pub major_version: c_int,

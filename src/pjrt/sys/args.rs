@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// # Safety
 /// The type is `repr(C)`, starts with a `usize`, and holds only numbers, booleans and nullable pointers.
-pub unsafe trait CStruct: Sized {
+pub(crate) unsafe trait CStruct: Sized {
     /// The size to announce: the end of the last field, without the padding after it, as the header does.
     const STRUCT_SIZE: usize;
     /// The name in the header.
@@ -90,7 +90,7 @@ opaque! {
 #[repr(C)]
 #[allow(missing_docs)]
 #[derive(Clone, Copy)]
-pub union NamedValueUnion {
+pub(crate) union NamedValueUnion {
     pub string: *const c_char,
     pub int64: i64,
     pub int64_list: *const i64,
@@ -100,17 +100,17 @@ pub union NamedValueUnion {
 
 /// `PJRT_NamedValue_Type`.
 #[allow(missing_docs)]
-pub mod named_value_type {
-    pub const STRING: i32 = 0;
-    pub const INT64: i32 = 1;
-    pub const INT64_LIST: i32 = 2;
-    pub const FLOAT: i32 = 3;
-    pub const BOOL: i32 = 4;
+pub(crate) mod named_value_type {
+    pub(crate) const STRING: i32 = 0;
+    pub(crate) const INT64: i32 = 1;
+    pub(crate) const INT64_LIST: i32 = 2;
+    pub(crate) const FLOAT: i32 = 3;
+    pub(crate) const BOOL: i32 = 4;
 }
 
 /// `PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes`: the plugin reads the host bytes until the
 /// event `done_with_host_buffer` is ready.
-pub const IMMUTABLE_UNTIL_TRANSFER_COMPLETES: i32 = 1;
+pub(crate) const IMMUTABLE_UNTIL_TRANSFER_COMPLETES: i32 = 1;
 
 structs! {
     NamedValue = "PJRT_NamedValue" {

@@ -6,5 +6,5 @@ mod args;
 #[cfg(test)]
 mod header;
 
-pub use api::{Api, Call, MIN_MINOR};
-pub use args::*;
+pub(super) use api::{Api, Call, MIN_MINOR};
+pub(super) use args::*;

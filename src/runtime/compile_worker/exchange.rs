@@ -45,7 +45,7 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, CompileWorkerError> {
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, CompileWorkerError> {
         let path = self.folder.path().join(name);
         fs::read(&path).map_err(|source| CompileWorkerError::Io { path, source })
     }

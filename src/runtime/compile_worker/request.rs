@@ -49,7 +49,7 @@ pub(super) struct CompileTask {
 
 impl WorkerTask {
     /// The stage of a worker that has not written one.
-    pub fn first_stage(&self) -> WorkerStage {
+    pub(super) fn first_stage(&self) -> WorkerStage {
         match self {
             Self::Compile(_) => WorkerStage::Compile,
             Self::Start { .. } | Self::Describe => WorkerStage::Load,
@@ -94,7 +94,7 @@ pub(super) enum WorkerResponse {
 
 impl WorkerResponse {
     /// The error of a response that is not a result of the task.
-    pub fn refusal(&self) -> CompileWorkerError {
+    pub(super) fn refusal(&self) -> CompileWorkerError {
         match self {
             Self::NotLoaded { message, hint } | Self::Refused { message, hint } => {
                 CompileWorkerError::Refused { message: message.clone(), hint: hint.clone() }

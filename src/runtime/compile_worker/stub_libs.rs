@@ -34,7 +34,7 @@ pub(super) enum StubLibsError {
 
 impl StubLibsError {
     /// A hint for the user.
-    pub fn hint(&self) -> Option<String> {
+    pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::Pjrt(error) => error.hint(),
             Self::Build { .. } => Some(

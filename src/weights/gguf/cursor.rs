@@ -20,25 +20,25 @@ pub(super) struct GgufCursor<'a> {
 }
 
 impl<'a> GgufCursor<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0, values_left: MAX_VALUES }
     }
 
     /// Bytes read so far.
-    pub fn position(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         self.position
     }
 
-    pub fn u32(&mut self) -> Result<u32, Fault> {
+    pub(super) fn u32(&mut self) -> Result<u32, Fault> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub fn u64(&mut self) -> Result<u64, Fault> {
+    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A number of items of at least `smallest` bytes each.
-    pub fn count(&mut self, smallest: usize) -> Result<usize, Fault> {
+    pub(super) fn count(&mut self, smallest: usize) -> Result<usize, Fault> {
         let count = self.u64()?;
         let needed = count.saturating_mul(smallest as u64);
         if needed > (self.bytes.len() - self.position) as u64 {
@@ -47,7 +47,7 @@ impl<'a> GgufCursor<'a> {
         Ok(count as usize)
     }
 
-    pub fn string(&mut self) -> Result<String, Fault> {
+    pub(super) fn string(&mut self) -> Result<String, Fault> {
         let start = self.position;
         let length = self.count(1)?;
         let text = std::str::from_utf8(self.take(length)?);
@@ -55,7 +55,7 @@ impl<'a> GgufCursor<'a> {
     }
 
     /// A metadata value: its type number, then its content.
-    pub fn value(&mut self) -> Result<MetadataValue, Fault> {
+    pub(super) fn value(&mut self) -> Result<MetadataValue, Fault> {
         let kind = self.u32()?;
         self.value_of(kind)
     }

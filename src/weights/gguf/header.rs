@@ -31,13 +31,13 @@ pub(super) struct GgufHeader {
 
 impl GgufHeader {
     /// Reads the header of a mapped file. Metadata keys are unique.
-    pub fn read(file: &Mapping) -> Result<Self, WeightsError> {
+    pub(super) fn read(file: &Mapping) -> Result<Self, WeightsError> {
         Self::parse(file.path(), file.bytes())
     }
 
     /// Checks that the tensors follow each other, each at the next multiple of the alignment, that they are inside the file,
     /// that names are unique and types supported.
-    pub fn tensors(self, file: &Arc<Mapping>) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
+    pub(super) fn tensors(self, file: &Arc<Mapping>) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
         let tensors = self.layout(file.bytes().len())?;
         let mapped = |(info, bytes)| MappedTensor { info, file: file.clone(), bytes, rows: RowOrder::Same };
         Ok(tensors.into_iter().map(|(name, tensor)| (name, mapped(tensor))).collect())

@@ -26,14 +26,14 @@ impl MetadataValue {
         }
     }
 
-    pub fn integer(&self) -> Option<i128> {
+    pub(super) fn integer(&self) -> Option<i128> {
         match self {
             Self::Integer(value) => Some(*value),
             _ => None,
         }
     }
 
-    pub fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
@@ -50,42 +50,42 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    pub fn new(path: &Path, values: BTreeMap<String, MetadataValue>) -> Self {
+    pub(super) fn new(path: &Path, values: BTreeMap<String, MetadataValue>) -> Self {
         Self { path: path.to_owned(), values }
     }
 
     /// A size, count or id.
-    pub fn size(&self, key: &str) -> Result<Option<usize>, WeightsError> {
+    pub(super) fn size(&self, key: &str) -> Result<Option<usize>, WeightsError> {
         self.get(key, "an integer from 0 on", |entry| entry.integer().and_then(|n| u32::try_from(n).ok()))
             .map(|n| n.map(|n| n as usize))
     }
 
-    pub fn float(&self, key: &str) -> Result<Option<f64>, WeightsError> {
+    pub(super) fn float(&self, key: &str) -> Result<Option<f64>, WeightsError> {
         self.get(key, "a finite float", |entry| match entry {
             MetadataValue::Float(value) if value.is_finite() => Some(*value),
             _ => None,
         })
     }
 
-    pub fn flag(&self, key: &str) -> Result<Option<bool>, WeightsError> {
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, WeightsError> {
         self.get(key, "a boolean", |entry| match entry {
             MetadataValue::Bool(value) => Some(*value),
             _ => None,
         })
     }
 
-    pub fn text(&self, key: &str) -> Result<Option<&str>, WeightsError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, WeightsError> {
         self.get(key, "a text", MetadataValue::text)
     }
 
-    pub fn texts(&self, key: &str) -> Result<Option<Vec<&str>>, WeightsError> {
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<&str>>, WeightsError> {
         self.get(key, "a list of texts", |entry| match entry {
             MetadataValue::List(list) => list.iter().map(MetadataValue::text).collect(),
             _ => None,
         })
     }
 
-    pub fn integers(&self, key: &str) -> Result<Option<Vec<i128>>, WeightsError> {
+    pub(super) fn integers(&self, key: &str) -> Result<Option<Vec<i128>>, WeightsError> {
         self.get(key, "a list of integers", |entry| match entry {
             MetadataValue::List(list) => list.iter().map(MetadataValue::integer).collect(),
             _ => None,
@@ -93,12 +93,12 @@ impl Metadata {
     }
 
     /// The value of a getter, or an error if the key is missing.
-    pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, WeightsError> {
+    pub(super) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, WeightsError> {
         value.ok_or_else(|| self.wrong(key, "missing"))
     }
 
     /// An error about a key.
-    pub fn wrong(&self, key: &str, problem: impl Into<String>) -> WeightsError {
+    pub(super) fn wrong(&self, key: &str, problem: impl Into<String>) -> WeightsError {
         WeightsError::Setting {
             path: self.path.clone(),
             key: key.to_owned(),

@@ -37,7 +37,7 @@ pub(super) struct Gguf {
 
 impl Gguf {
     /// Whether the file at `path` begins with the GGUF magic.
-    pub fn is_at(path: &Path) -> Result<bool, WeightsError> {
+    pub(super) fn is_at(path: &Path) -> Result<bool, WeightsError> {
         let mut magic = Vec::new();
         let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut magic));
         read.map_err(|source| WeightsError::Io { action: "read", path: path.to_owned(), source })?;
@@ -45,7 +45,7 @@ impl Gguf {
     }
 
     /// Opens a file and, if the model is split, its other files.
-    pub fn open(path: &Path) -> Result<Self, WeightsError> {
+    pub(super) fn open(path: &Path) -> Result<Self, WeightsError> {
         let given = GgufHeader::read(&Mapping::open(path)?)?;
         let paths = split::paths(&given.metadata)?;
         let mut first = None;
@@ -71,22 +71,22 @@ impl Gguf {
     }
 
     /// The tensors by Hugging Face name, with the rows of query and key projections in Hugging Face order.
-    pub fn tensors(&self) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
+    pub(super) fn tensors(&self) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
         llama::hf_tensors(&self.metadata, &self.tensors)
     }
 
     /// The equivalent of config.json.
-    pub fn config(&self) -> Result<Value, WeightsError> {
+    pub(super) fn config(&self) -> Result<Value, WeightsError> {
         llama::config(&self.metadata, &self.tensors)
     }
 
     /// The equivalent of tokenizer.json.
-    pub fn tokenizer(&self) -> Result<Value, WeightsError> {
+    pub(super) fn tokenizer(&self) -> Result<Value, WeightsError> {
         tokenizer::tokenizer_json(&self.metadata)
     }
 
     /// The equivalent of tokenizer_config.json.
-    pub fn tokenizer_config(&self) -> Result<Value, WeightsError> {
+    pub(super) fn tokenizer_config(&self) -> Result<Value, WeightsError> {
         tokenizer::tokenizer_config(&self.metadata)
     }
 }

@@ -12,18 +12,18 @@ use crate::data::jinja::{
     value::PyValue,
 };
 
-pub fn abs(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn abs(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("abs")?;
     number::absolute(&value)
 }
 
-pub fn string(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn string(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("string")?;
     // `soft_str` leaves marked text as it is.
     if let PyValue::Markup(_) = value { Ok(value) } else { print::to_value(&value) }
 }
 
-pub fn default(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn default(value: PyValue, args: Args) -> Result<PyValue> {
     let [default, boolean] = args.bind("default", ["default_value", "boolean"])?;
     if matches!(value, PyValue::Undefined(_)) || is_true(boolean) && !value.is_true() {
         return default.map_or_else(|| PyValue::text(""), Ok);
@@ -31,13 +31,13 @@ pub fn default(value: PyValue, args: Args) -> Result<PyValue> {
     Ok(value)
 }
 
-pub fn attr(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn attr(value: PyValue, args: Args) -> Result<PyValue> {
     let [name] = args.bind("attr", ["name"])?;
     let name = args::text(&required(name, "attr", "name")?, "attr")?;
     attribute::only_attribute(&value, &name.into())
 }
 
-pub fn round(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn round(value: PyValue, args: Args) -> Result<PyValue> {
     let [precision, method] = args.bind("round", ["precision", "method"])?;
     let precision = int_or(precision, 0)?;
     let method = method.map_or(Ok("common".to_owned()), |method| args::text(&method, "round"))?;
@@ -63,7 +63,7 @@ pub fn round(value: PyValue, args: Args) -> Result<PyValue> {
     Ok(PyValue::Float((rounded + 0.0) / unit))
 }
 
-pub fn int(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn int(value: PyValue, args: Args) -> Result<PyValue> {
     let [default, base] = args.bind("int", ["default", "base"])?;
     let base = int_or(base, 10)?;
     let default = default.unwrap_or(PyValue::Int(0));
@@ -89,7 +89,7 @@ pub fn int(value: PyValue, args: Args) -> Result<PyValue> {
     }
 }
 
-pub fn float(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn float(value: PyValue, args: Args) -> Result<PyValue> {
     let [default] = args.bind("float", ["default"])?;
     let default = default.unwrap_or(PyValue::Float(0.0));
     match &value {
@@ -149,7 +149,7 @@ fn parse_float(text: &str) -> Result<Option<f64>> {
     Ok(digits.parse().ok())
 }
 
-pub fn filesizeformat(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn filesizeformat(value: PyValue, args: Args) -> Result<PyValue> {
     let [binary] = args.bind("filesizeformat", ["binary"])?;
     let PyValue::Float(bytes) = float(value, Args { positional: vec![PyValue::None], named: Vec::new() })?
     else {

@@ -38,12 +38,12 @@ fn marked(value: PyValue) -> PyValue {
     }
 }
 
-pub fn escape(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn escape(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("escape")?;
     if let PyValue::Markup(_) = value { Ok(value) } else { force(&value) }
 }
 
-pub fn forceescape(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn forceescape(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("forceescape")?;
     force(&value)
 }
@@ -54,13 +54,13 @@ fn force(value: &PyValue) -> Result<PyValue> {
     Ok(marked(PyValue::written(out)?))
 }
 
-pub fn safe(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn safe(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("safe")?;
     Ok(marked(print::to_value(&value)?))
 }
 
 /// Removes comments and tags, and makes runs of whitespace a space each.
-pub fn striptags(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn striptags(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("striptags")?;
     let text = print::to_text(&value)?;
     meter::read(4 * text.len())?;
@@ -85,7 +85,7 @@ fn removed(text: &str, open: &str, close: &str) -> String {
     out + rest
 }
 
-pub fn xmlattr(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn xmlattr(value: PyValue, args: Args) -> Result<PyValue> {
     let [space] = args.bind("xmlattr", ["autospace"])?;
     let PyValue::Dict(dict) = &value else {
         defined(&value)?;
@@ -118,7 +118,7 @@ pub fn xmlattr(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::written(out)
 }
 
-pub fn urlencode(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn urlencode(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("urlencode")?;
     let mut out = Writer::default();
     if matches!(value, PyValue::Text(_)) || !value.is_iterable() {

@@ -103,7 +103,7 @@ fn find(name: &str) -> Option<Filter> {
 }
 
 /// `input | name(*args)`.
-pub fn apply(name: &str, input: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn apply(name: &str, input: PyValue, args: Args) -> Result<PyValue> {
     let filter = find(name).ok_or_else(|| Error::new(format!("No filter named '{name}' found.")))?;
     let marked = |value: &PyValue| matches!(value, PyValue::Markup(_));
     let arguments = args.positional.iter().chain(args.named.iter().map(|(_, value)| value));

@@ -11,11 +11,11 @@ use crate::data::jinja::{
 };
 
 /// A path such as `a.0.b` to a value inside another.
-pub struct ItemPath(Vec<PyValue>);
+pub(super) struct ItemPath(Vec<PyValue>);
 
 impl ItemPath {
     /// The path in an argument; without one, the value itself.
-    pub fn new(attribute: Option<PyValue>) -> Result<Self> {
+    pub(super) fn new(attribute: Option<PyValue>) -> Result<Self> {
         match not_none(attribute) {
             None => Ok(Self(Vec::new())),
             Some(PyValue::Text(text)) => Self::parse(&text.text),
@@ -24,7 +24,7 @@ impl ItemPath {
     }
 
     /// The comma-separated paths in an argument.
-    pub fn several(attribute: Option<PyValue>) -> Result<Vec<Self>> {
+    pub(super) fn several(attribute: Option<PyValue>) -> Result<Vec<Self>> {
         match not_none(attribute) {
             Some(PyValue::Text(text)) => text.text.split(',').map(Self::parse).collect(),
             other => Ok(vec![Self::new(other)?]),
@@ -32,7 +32,7 @@ impl ItemPath {
     }
 
     /// The path to an item.
-    pub fn index(at: usize) -> Self {
+    pub(super) fn index(at: usize) -> Self {
         Self(vec![PyValue::Int(at as i128)])
     }
 
@@ -46,7 +46,7 @@ impl ItemPath {
 }
 
 /// The value at a path; `default` replaces undefined ones.
-pub fn attribute_of(item: &PyValue, path: &ItemPath, default: Option<&PyValue>) -> Result<PyValue> {
+pub(super) fn attribute_of(item: &PyValue, path: &ItemPath, default: Option<&PyValue>) -> Result<PyValue> {
     let mut value = item.clone();
     for part in &path.0 {
         value = attribute::item(&value, part)?;
@@ -61,7 +61,7 @@ pub fn attribute_of(item: &PyValue, path: &ItemPath, default: Option<&PyValue>) 
 type Apply = fn(&str, PyValue, Args) -> Result<PyValue>;
 
 /// `map`; `apply` is the dispatcher of filters, which is above this file.
-pub fn map(value: PyValue, mut args: Args, apply: Apply) -> Result<PyValue> {
+pub(super) fn map(value: PyValue, mut args: Args, apply: Apply) -> Result<PyValue> {
     let items = truthy_items(&value)?;
     let mut made = Vec::new();
     if args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute") {
@@ -99,19 +99,19 @@ fn take_name(args: &mut Args) -> Result<Option<Arc<str>>> {
     }
 }
 
-pub fn select(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn select(value: PyValue, args: Args) -> Result<PyValue> {
     filter(value, args, KeptItems::Accepted, None)
 }
 
-pub fn reject(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn reject(value: PyValue, args: Args) -> Result<PyValue> {
     filter(value, args, KeptItems::Refused, None)
 }
 
-pub fn selectattr(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn selectattr(value: PyValue, args: Args) -> Result<PyValue> {
     filter_by_attribute(value, args, KeptItems::Accepted)
 }
 
-pub fn rejectattr(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn rejectattr(value: PyValue, args: Args) -> Result<PyValue> {
     filter_by_attribute(value, args, KeptItems::Refused)
 }
 

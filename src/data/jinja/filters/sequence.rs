@@ -36,19 +36,19 @@ fn key(
     if case_sensitive.is_some_and(PyValue::is_true) { Ok(value) } else { ignore_case(value) }
 }
 
-pub fn length(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn length(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("len")?;
     let length = value.len();
     let missing = || Error::new(format!("object of type '{}' has no len()", value.type_name()));
     Ok(PyValue::Int(length.ok_or_else(missing)? as i128))
 }
 
-pub fn list(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn list(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("list")?;
     PyValue::list(value.items()?)
 }
 
-pub fn first(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn first(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("first")?;
     let first = match &value {
         PyValue::Iterator(iterator) => iterator.take(),
@@ -58,7 +58,7 @@ pub fn first(value: PyValue, args: Args) -> Result<PyValue> {
     Ok(first.unwrap_or_else(|| PyValue::undefined("No first item, sequence was empty.")))
 }
 
-pub fn last(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn last(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("last")?;
     if let PyValue::Iterator(iterator) = &value {
         return Err(Error::new(format!("'{}' object is not reversible", iterator.kind)));
@@ -70,7 +70,7 @@ pub fn last(value: PyValue, args: Args) -> Result<PyValue> {
     Ok(last.unwrap_or_else(|| PyValue::undefined("No last item, sequence was empty.")))
 }
 
-pub fn reverse(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn reverse(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("reverse")?;
     if let PyValue::Text(text) = &value {
         return PyValue::text(text.text.chars().rev().collect::<String>());
@@ -93,7 +93,7 @@ pub fn reverse(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::iterator(kind, items)
 }
 
-pub fn items(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn items(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("items")?;
     match &value {
         PyValue::Undefined(_) => PyValue::iterator("generator", Vec::new()),
@@ -104,7 +104,7 @@ pub fn items(value: PyValue, args: Args) -> Result<PyValue> {
     }
 }
 
-pub fn dictsort(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn dictsort(value: PyValue, args: Args) -> Result<PyValue> {
     let [case_sensitive, by, reverse] = args.bind("dictsort", ["case_sensitive", "by", "reverse"])?;
     let by = by.map_or_else(|| PyValue::text("key"), Ok)?;
     let position = match by.as_text() {
@@ -124,7 +124,7 @@ pub fn dictsort(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
-pub fn sort(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn sort(value: PyValue, args: Args) -> Result<PyValue> {
     let [reverse, case_sensitive, attribute] =
         args.bind("sort", ["reverse", "case_sensitive", "attribute"])?;
     let paths = ItemPath::several(attribute)?;
@@ -136,7 +136,7 @@ pub fn sort(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::list(compare::sort(pairs, reversed(reverse)?)?)
 }
 
-pub fn unique(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn unique(value: PyValue, args: Args) -> Result<PyValue> {
     let [case_sensitive, attribute] = args.bind("unique", ["case_sensitive", "attribute"])?;
     let path = ItemPath::new(attribute)?;
     let mut seen = HashSet::new();
@@ -149,11 +149,11 @@ pub fn unique(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::iterator("generator", kept)
 }
 
-pub fn min(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn min(value: PyValue, args: Args) -> Result<PyValue> {
     extreme(value, args, "min")
 }
 
-pub fn max(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn max(value: PyValue, args: Args) -> Result<PyValue> {
     extreme(value, args, "max")
 }
 
@@ -179,7 +179,7 @@ fn extreme(value: PyValue, args: Args, name: &str) -> Result<PyValue> {
     Ok(best.map_or_else(|| PyValue::undefined("No aggregated item, sequence was empty."), |(_, item)| item))
 }
 
-pub fn sum(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn sum(value: PyValue, args: Args) -> Result<PyValue> {
     let [attribute, start] = args.bind("sum", ["attribute", "start"])?;
     let path = ItemPath::new(attribute)?;
     let items =
@@ -187,7 +187,7 @@ pub fn sum(value: PyValue, args: Args) -> Result<PyValue> {
     operators::sum(&items, start.unwrap_or(PyValue::Int(0)))
 }
 
-pub fn groupby(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn groupby(value: PyValue, args: Args) -> Result<PyValue> {
     let [attribute, default, case_sensitive] =
         args.bind("groupby", ["attribute", "default", "case_sensitive"])?;
     let path = ItemPath::new(Some(required(attribute, "groupby", "attribute")?))?;
@@ -220,7 +220,7 @@ pub fn groupby(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::list(made)
 }
 
-pub fn slice(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn slice(value: PyValue, args: Args) -> Result<PyValue> {
     let [slices, fill] = args.bind("slice", ["slices", "fill_with"])?;
     let slices = int(&required(slices, "slice", "slices")?)?;
     let items = value.items()?;
@@ -245,7 +245,7 @@ pub fn slice(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::iterator("generator", made)
 }
 
-pub fn batch(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn batch(value: PyValue, args: Args) -> Result<PyValue> {
     let [count, fill] = args.bind("batch", ["linecount", "fill_with"])?;
     let count = int_or(Some(required(count, "batch", "linecount")?), 0)?;
     let items = value.items()?;

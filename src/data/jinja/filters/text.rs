@@ -10,23 +10,23 @@ use crate::data::jinja::{
     value::PyValue,
 };
 
-pub fn upper(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn upper(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("upper")?;
     PyValue::text(methods::upper(&print::to_text(&value)?)?)
 }
 
-pub fn lower(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn lower(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("lower")?;
     PyValue::text(methods::lower(&print::to_text(&value)?)?)
 }
 
-pub fn capitalize(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn capitalize(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("capitalize")?;
     PyValue::text(methods::capitalize(&print::to_text(&value)?)?)
 }
 
 /// Words begin after whitespace, `-` and opening brackets.
-pub fn title(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn title(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("title")?;
     let text = print::to_text(&value)?;
     meter::read(4 * text.len())?;
@@ -45,20 +45,20 @@ pub fn title(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::text(out)
 }
 
-pub fn center(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn center(value: PyValue, args: Args) -> Result<PyValue> {
     let [width] = args.bind("center", ["width"])?;
     let PyValue::Text(text) = print::to_value(&value)? else { return Err(Error::new("expected str")) };
     methods::center(&text, int_or(width, 80)?, " ")
 }
 
-pub fn trim(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn trim(value: PyValue, args: Args) -> Result<PyValue> {
     let [chars] = args.bind("trim", ["chars"])?;
     let chars = not_none(chars).map(|chars| text_of(&chars, "strip")).transpose()?;
     let text = print::to_text(&value)?;
     PyValue::text(methods::strip(&text, chars.as_deref(), methods::TextSide::Both)?)
 }
 
-pub fn replace(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn replace(value: PyValue, args: Args) -> Result<PyValue> {
     let [old, new, count] = args.bind("replace", ["old", "new", "count"])?;
     let old = print::to_text(&required(old, "replace", "old")?)?;
     let new = print::to_text(&required(new, "replace", "new")?)?;
@@ -66,7 +66,7 @@ pub fn replace(value: PyValue, args: Args) -> Result<PyValue> {
     methods::replace(&print::to_text(&value)?, &old, &new, count)
 }
 
-pub fn join(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn join(value: PyValue, args: Args) -> Result<PyValue> {
     let [separator, attribute] = args.bind("join", ["d", "attribute"])?;
     let separator = separator.map_or(Ok(String::new()), |separator| print::to_text(&separator))?;
     let path = ItemPath::new(attribute)?;
@@ -80,7 +80,7 @@ pub fn join(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::written(out)
 }
 
-pub fn format(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn format(value: PyValue, args: Args) -> Result<PyValue> {
     if !args.positional.is_empty() && !args.named.is_empty() {
         return Err(Error::new("can't handle positional and keyword arguments at the same time"));
     }
@@ -93,7 +93,7 @@ pub fn format(value: PyValue, args: Args) -> Result<PyValue> {
     printf::format(&print::to_text(&value)?, &values)
 }
 
-pub fn wordcount(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn wordcount(value: PyValue, args: Args) -> Result<PyValue> {
     args.none("wordcount")?;
     let text = print::to_text(&value)?;
     meter::read(8 * text.len())?;

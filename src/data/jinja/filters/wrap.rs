@@ -17,7 +17,7 @@ fn input(value: &PyValue, name: &str) -> Result<String> {
     text(value, name)
 }
 
-pub fn indent(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn indent(value: PyValue, args: Args) -> Result<PyValue> {
     let [width, first, blank] = args.bind("indent", ["width", "first", "blank"])?;
     let source = input(&value, "indent")?;
     let indention = match width {
@@ -45,7 +45,7 @@ pub fn indent(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::written(out)
 }
 
-pub fn truncate(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn truncate(value: PyValue, args: Args) -> Result<PyValue> {
     let [length, kill_words, end, leeway] =
         args.bind("truncate", ["length", "killwords", "end", "leeway"])?;
     let source = input(&value, "truncate")?;
@@ -70,7 +70,7 @@ pub fn truncate(value: PyValue, args: Args) -> Result<PyValue> {
     PyValue::text(kept.rsplit_once(' ').map_or(kept.as_str(), |(before, _)| before).to_owned() + &end)
 }
 
-pub fn wordwrap(value: PyValue, args: Args) -> Result<PyValue> {
+pub(super) fn wordwrap(value: PyValue, args: Args) -> Result<PyValue> {
     let names = ["width", "break_long_words", "wrapstring", "break_on_hyphens"];
     let [width, break_long_words, wrap_string, break_on_hyphens] = args.bind("wordwrap", names)?;
     let source = input(&value, "wordwrap")?;

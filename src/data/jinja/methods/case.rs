@@ -3,19 +3,19 @@
 use crate::data::jinja::{error::Result, meter, unicode};
 
 /// `str.upper`.
-pub fn upper(text: &str) -> Result<String> {
+pub(crate) fn upper(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     Ok(text.to_uppercase())
 }
 
 /// `str.lower`.
-pub fn lower(text: &str) -> Result<String> {
+pub(crate) fn lower(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     Ok(text.to_lowercase())
 }
 
 /// `str.casefold`.
-pub fn casefold(text: &str) -> Result<String> {
+pub(super) fn casefold(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -40,7 +40,7 @@ pub fn casefold(text: &str) -> Result<String> {
 }
 
 /// `str.capitalize`.
-pub fn capitalize(text: &str) -> Result<String> {
+pub(crate) fn capitalize(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -54,7 +54,7 @@ pub fn capitalize(text: &str) -> Result<String> {
 }
 
 /// `str.title`.
-pub fn title(text: &str) -> Result<String> {
+pub(super) fn title(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     let mut out = String::with_capacity(text.len());
     let mut after_cased = false;
@@ -72,7 +72,7 @@ pub fn title(text: &str) -> Result<String> {
 }
 
 /// `str.swapcase`.
-pub fn swapcase(text: &str) -> Result<String> {
+pub(super) fn swapcase(text: &str) -> Result<String> {
     meter::read(4 * text.len())?;
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -97,19 +97,19 @@ fn final_sigma(text: &str, at: usize) -> char {
 }
 
 /// `str.islower`.
-pub fn is_lower(text: &str) -> bool {
+pub(crate) fn is_lower(text: &str) -> bool {
     let unlike = |c| unicode::is_upper(c) || unicode::is_title(c);
     !text.chars().any(unlike) && text.chars().any(unicode::is_lower)
 }
 
 /// `str.isupper`.
-pub fn is_upper(text: &str) -> bool {
+pub(crate) fn is_upper(text: &str) -> bool {
     let unlike = |c| unicode::is_lower(c) || unicode::is_title(c);
     !text.chars().any(unlike) && text.chars().any(unicode::is_upper)
 }
 
 /// `str.istitle`.
-pub fn is_title(text: &str) -> bool {
+pub(super) fn is_title(text: &str) -> bool {
     let mut after_cased = false;
     let mut any = false;
     for c in text.chars() {

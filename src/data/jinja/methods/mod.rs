@@ -13,12 +13,12 @@ use super::{
     value::{PyValue, View},
 };
 
-pub use case::{capitalize, is_lower, is_upper, lower, upper};
-pub use split::{Ends, TextSide, lines, split_on_spaces, strip};
-pub use text::{center, replace};
+pub(super) use case::{capitalize, is_lower, is_upper, lower, upper};
+pub(super) use split::{Ends, TextSide, lines, split_on_spaces, strip};
+pub(super) use text::{center, replace};
 
 /// `object.name(*args)`, for one of the names that [`names::methods`](super::names) returns.
-pub fn call(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
+pub(super) fn call(object: &PyValue, name: &str, args: Args) -> Result<PyValue> {
     match object {
         PyValue::Text(text) => text::call(text, name, args),
         PyValue::Dict(dict) => match name {

@@ -11,14 +11,14 @@ use crate::data::jinja::{
 
 /// The end of a text that a method works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextSide {
+pub(crate) enum TextSide {
     Left,
     Right,
     Both,
 }
 
 /// `str.strip`, `str.lstrip` and `str.rstrip`.
-pub fn strip<'a>(text: &'a str, chars: Option<&str>, side: TextSide) -> Result<&'a str> {
+pub(crate) fn strip<'a>(text: &'a str, chars: Option<&str>, side: TextSide) -> Result<&'a str> {
     meter::read(text.len() * chars.map_or(1, |chars| 1 + chars.len() / 8))?;
     let stripped = |c: char| chars.map_or_else(|| unicode::is_space(c), |chars| chars.contains(c));
     Ok(match side {
@@ -29,7 +29,7 @@ pub fn strip<'a>(text: &'a str, chars: Option<&str>, side: TextSide) -> Result<&
 }
 
 /// A method of a text that strips.
-pub fn strip_method(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
+pub(super) fn strip_method(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [chars] = args.bind_positional(name)?;
     let chars = match not_none(chars) {
         None => None,
@@ -40,12 +40,12 @@ pub fn strip_method(text: &Text, name: &str, args: Args, side: TextSide) -> Resu
 }
 
 /// The parts between runs of whitespace.
-pub fn split_on_spaces(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn split_on_spaces(text: &str) -> impl Iterator<Item = &str> {
     text.split(unicode::is_space).filter(|part| !part.is_empty())
 }
 
 /// `str.split` and `str.rsplit`.
-pub fn split(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
+pub(super) fn split(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [separator, limit] = args.bind(name, ["sep", "maxsplit"])?;
     let limit = usize::try_from(args::int_or(limit, -1)?).unwrap_or(usize::MAX);
     let text = text.text.as_str();
@@ -110,7 +110,7 @@ fn split_spaces_right(text: &str, limit: usize) -> Vec<&str> {
 }
 
 /// The lines of a text, with their ends if `keep_ends`.
-pub fn lines(text: &str, ends: Ends) -> Vec<&str> {
+pub(crate) fn lines(text: &str, ends: Ends) -> Vec<&str> {
     let is_end = |c: char| {
         matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
     };
@@ -131,13 +131,13 @@ pub fn lines(text: &str, ends: Ends) -> Vec<&str> {
 
 /// Whether lines keep their line breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub(crate) enum Ends {
     Dropped,
     Kept,
 }
 
 /// `str.splitlines`.
-pub fn split_lines(text: &Text, args: Args) -> Result<PyValue> {
+pub(super) fn split_lines(text: &Text, args: Args) -> Result<PyValue> {
     let [keep] = args.bind("splitlines", ["keepends"])?;
     meter::read(text.text.len())?;
     let ends = if args::int_or(keep, 0)? == 0 { Ends::Dropped } else { Ends::Kept };
@@ -145,7 +145,7 @@ pub fn split_lines(text: &Text, args: Args) -> Result<PyValue> {
 }
 
 /// `str.partition` and `str.rpartition`.
-pub fn partition(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
+pub(super) fn partition(text: &Text, name: &str, args: Args, side: TextSide) -> Result<PyValue> {
     let [separator] = args.bind_positional(name)?;
     let separator = args::text(&args::required(separator, name, "sep")?, name)?;
     if separator.is_empty() {

@@ -15,7 +15,7 @@ use crate::data::jinja::{
 };
 
 /// `text.name(*args)`.
-pub fn call(text: &Text, name: &str, args: Args) -> Result<PyValue> {
+pub(super) fn call(text: &Text, name: &str, args: Args) -> Result<PyValue> {
     meter::read(text.text.len())?;
     let cased: Option<fn(&str) -> Result<String>> = match name {
         "upper" => Some(case::upper),
@@ -166,7 +166,7 @@ fn search(text: &Text, name: &str, args: Args) -> Result<PyValue> {
 }
 
 /// `str.replace`; a negative count replaces all.
-pub fn replace(text: &str, old: &str, new: &str, count: i128) -> Result<PyValue> {
+pub(crate) fn replace(text: &str, old: &str, new: &str, count: i128) -> Result<PyValue> {
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
     let mut out = Writer::default();
     let mut rest = text;
@@ -210,7 +210,7 @@ fn join(separator: &Text, items: &PyValue) -> Result<PyValue> {
 }
 
 /// `str.center`.
-pub fn center(text: &Text, width: i128, fill: &str) -> Result<PyValue> {
+pub(crate) fn center(text: &Text, width: i128, fill: &str) -> Result<PyValue> {
     let width = usize::try_from(width.max(0)).unwrap_or(usize::MAX);
     let space = width.saturating_sub(text.chars);
     let left = space / 2 + (space & width & 1);

@@ -10,4 +10,4 @@ mod statement;
 
 mod target;
 
-pub use statement::{ParsedTemplate, parse};
+pub(super) use statement::{ParsedTemplate, parse};

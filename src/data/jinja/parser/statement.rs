@@ -11,14 +11,14 @@ use crate::data::jinja::{
 
 /// A parsed template.
 #[derive(Debug)]
-pub struct ParsedTemplate {
+pub(crate) struct ParsedTemplate {
     pub body: Vec<Statement>,
     /// Whether it has `{% generation %}` blocks.
     pub has_generation: bool,
 }
 
 /// Parses a template.
-pub fn parse(source: &str) -> Result<ParsedTemplate> {
+pub(crate) fn parse(source: &str) -> Result<ParsedTemplate> {
     let mut parser = TemplateParser {
         tokens: lexer::tokens(source)?,
         at: 0,
