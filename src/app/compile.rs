@@ -170,7 +170,10 @@ pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<D
 ///
 /// # Errors
 /// If they are not, or the folder cannot be read.
-pub fn common_templates(folder: Option<&Path>, devices: &[DeviceMesh]) -> Result<TemplateLibrary, AppError> {
+pub(crate) fn common_templates(
+    folder: Option<&Path>,
+    devices: &[DeviceMesh],
+) -> Result<TemplateLibrary, AppError> {
     let platforms = devices.iter().map(|devices| devices.target().platform());
     let mut first: Option<(Platform, TemplateLibrary)> = None;
     for platform in platforms {
@@ -286,7 +289,7 @@ fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> ModuleInputs {
 }
 
 /// The SHA-256 of each template that replaces a built-in one, by name.
-pub fn template_digests(templates: &TemplateLibrary) -> BTreeMap<String, String> {
+pub(super) fn template_digests(templates: &TemplateLibrary) -> BTreeMap<String, String> {
     templates.replaced().map(|(name, text)| (name.to_owned(), sha256(text.as_bytes()))).collect()
 }
 

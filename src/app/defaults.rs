@@ -16,7 +16,7 @@ pub(super) const MAX_GRAD_NORM: f64 = 1.0;
 pub(super) const SAVE_EVERY: usize = 100;
 pub(super) const OUT: &str = "out";
 /// Seconds that a plugin may take to start.
-pub const START_SECONDS: f64 = 120.0;
+pub(crate) const START_SECONDS: f64 = 120.0;
 /// Samples for each one that is held out.
 pub(super) const SAMPLES_PER_HELD_OUT: usize = 20;
 pub(super) const MAX_HELD_OUT: usize = 64;
@@ -24,7 +24,7 @@ pub(super) const MAX_HELD_OUT: usize = 64;
 pub(super) const MODEL: &str = "smollm2-135m";
 
 /// The default of a setting as a help text states it; `None` if it has none.
-pub fn describe(setting: Setting) -> Option<String> {
+pub(crate) fn describe(setting: Setting) -> Option<String> {
     let AdamW { beta1, beta2, eps, .. } = AdamW::default();
     Some(match setting {
         Setting::Model => MODEL.to_owned(),

@@ -15,11 +15,10 @@ mod status;
 pub mod train_from_bundle;
 mod workload;
 
-pub use compile::{
-    CompileReport, CompileRequest, CompileTools, common_templates, compile, target_devices, template_digests,
-};
+pub(crate) use compile::common_templates;
+pub use compile::{CompileReport, CompileRequest, CompileTools, compile, target_devices};
 pub use compute_type::ComputeType;
-pub use defaults::{START_SECONDS, describe as describe_default};
+pub(crate) use defaults::{START_SECONDS, describe as describe_default};
 pub use error::{AppError, ErrorClass};
 pub use fit_report::{FitAdvice, TargetReport, fit_advice};
 pub use parsed::{AttentionKind, ParseValueError, Parsed};

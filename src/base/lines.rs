@@ -1,18 +1,18 @@
 /// Line numbers of a text by byte offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineIndex {
+pub(crate) struct LineIndex {
     /// Byte offset of every line but the first.
     starts: Vec<usize>,
 }
 
 impl LineIndex {
     /// The index of a text.
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { starts: text.match_indices('\n').map(|(at, _)| at + 1).collect() }
     }
 
     /// The line of the byte at `offset`, counted from one; the last line for offsets past the end.
-    pub fn line(&self, offset: usize) -> usize {
+    pub(crate) fn line(&self, offset: usize) -> usize {
         1 + self.starts.partition_point(|&start| start <= offset)
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A window of a row-major array: an index range for each dimension.
 #[derive(Clone, Copy, Debug)]
-pub struct ArrayWindow<'a> {
+pub(crate) struct ArrayWindow<'a> {
     /// Dimensions of the array.
     pub dims: &'a [usize],
     /// Index range of each dimension.
@@ -37,7 +37,7 @@ impl ArrayWindow<'_> {
 ///
 /// # Panics
 /// If a window is not inside its array.
-pub fn copy_window(
+pub(crate) fn copy_window(
     source: &[u8],
     from: ArrayWindow<'_>,
     target: &mut [u8],
@@ -52,12 +52,12 @@ pub fn copy_window(
 }
 
 /// The ranges of the same extents that start at zero.
-pub fn at_origin(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+pub(crate) fn at_origin(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     ranges.iter().map(|range| 0..range.len()).collect()
 }
 
 /// The ranges of a complete array.
-pub fn full_window(dims: &[usize]) -> Vec<Range<usize>> {
+pub(crate) fn full_window(dims: &[usize]) -> Vec<Range<usize>> {
     dims.iter().map(|&size| 0..size).collect()
 }
 

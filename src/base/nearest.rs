@@ -5,7 +5,7 @@ const MAX_NAME: usize = 256;
 
 /// The candidate nearest to `wanted` by edit distance, if the distance is that of a typo. Names of more than 256 bytes match
 /// none.
-pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = Letters::of(wanted)?;
     let distance = |candidate: &'a str| {
         let limit = candidate.chars().count().max(3) / 3;

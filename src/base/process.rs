@@ -1,7 +1,7 @@
 use std::process::Child;
 
 /// A child process that is killed and waited for when its handle is dropped.
-pub struct KillOnDrop(pub Child);
+pub(crate) struct KillOnDrop(pub Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {

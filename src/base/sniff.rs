@@ -3,7 +3,7 @@
 use std::{fmt, fs::File, io, io::Read, path::Path};
 
 /// Bytes of the largest header that the reference implementation of safetensors reads.
-pub const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
+pub(crate) const MAX_SAFETENSORS_HEADER: u64 = 100_000_000;
 
 /// Maximum number of characters of a text that its description quotes.
 const QUOTED: usize = 60;

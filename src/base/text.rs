@@ -23,7 +23,7 @@ fn hint(found: &FileKind) -> String {
 /// # Errors
 /// The operating system's error, or [`io::ErrorKind::InvalidData`] with the format recognized, if the file is something
 /// else, such as a web page.
-pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
+pub(crate) fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
     let not_text = |found| io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found });
     let accept = |found: &FileKind| found.is_text() || *found == FileKind::Empty;
     let bytes = read_text_bytes(path, accept)?.map_err(not_text)?;
@@ -35,7 +35,7 @@ pub fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
 ///
 /// # Errors
 /// The operating system's error.
-pub fn read_text_bytes(
+pub(crate) fn read_text_bytes(
     path: &Path,
     accept: impl Fn(&FileKind) -> bool,
 ) -> io::Result<Result<Vec<u8>, FileKind>> {

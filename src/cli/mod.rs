@@ -39,8 +39,9 @@ use std::{
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Value;
 
-pub use env::{Env, Signals, Stream, Style};
-pub use home::Home;
+pub use env::Env;
+pub(crate) use env::{Stream, Style};
+pub(crate) use home::Home;
 
 use crate::{
     app::{AppError, ErrorClass, describe_default},
@@ -253,7 +254,7 @@ mod tests {
             out_style: Style::Plain,
             err_style: Style::Plain,
             home: Home(None),
-            signals: Signals::Left,
+            signals: env::Signals::Left,
         };
         let args = std::iter::once("hloom").chain(args.iter().copied()).map(OsString::from);
         let code = run(args, &mut env);
@@ -344,7 +345,7 @@ mod tests {
             out_style: Style::Plain,
             err_style: Style::Plain,
             home: Home(None),
-            signals: Signals::Left,
+            signals: env::Signals::Left,
         };
         let code = run(["hloom", "plugin", "list"].map(OsString::from), &mut env);
         assert_eq!((code, err.as_slice()), (0, &b""[..]));

@@ -23,7 +23,7 @@ pub struct AdapterSpec {
 }
 
 /// Every adapter factor, in the order of the program's arguments.
-pub fn adapter_params(config: &Config, plan: &LoraPlan) -> Vec<AdapterSpec> {
+pub(crate) fn adapter_params(config: &Config, plan: &LoraPlan) -> Vec<AdapterSpec> {
     let mut specs = Vec::new();
     for linear in Linear::ALL.into_iter().filter(|&linear| plan.is_adapted(linear)) {
         let leading = [(Dim::Layers, config.num_hidden_layers), (Dim::Rank, plan.max_rank(linear))];

@@ -9,9 +9,11 @@ mod names;
 pub mod nn;
 mod params;
 
-pub use adapters::{AdapterId, AdapterSpec, adapter_params};
+pub(crate) use adapters::adapter_params;
+pub use adapters::{AdapterId, AdapterSpec};
 pub use config::{Config, Rope, builtin_names};
 pub use linear::Linear;
 pub use lora::{Adapted, LoraPlan, LoraSpec, PeftFields, PeftModules, Scaling, Targets};
 pub use names::{Factor, Param};
-pub use params::{Features, NamedDims, ParamSpec, base_params, features, layer_params, sizes};
+pub(crate) use params::layer_params;
+pub use params::{Features, NamedDims, ParamSpec, base_params, features, sizes};

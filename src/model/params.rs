@@ -56,7 +56,7 @@ pub fn base_params(config: &Config) -> Vec<ParamSpec> {
 }
 
 /// The parameters of the layers, stacked.
-pub fn layer_params(config: &Config) -> Vec<ParamSpec> {
+pub(crate) fn layer_params(config: &Config) -> Vec<ParamSpec> {
     let stacked = |param: Param, stored| ParamSpec {
         param,
         name: param.tensor_name(),

@@ -5,5 +5,5 @@ mod clip;
 mod schedule;
 
 pub use adamw::{AdamW, Trained, Update};
-pub use clip::{clip_factor, global_norm};
+pub(crate) use clip::{clip_factor, global_norm};
 pub use schedule::{Schedule, ScheduleKind, UnknownSchedule};

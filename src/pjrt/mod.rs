@@ -49,5 +49,6 @@ pub use device::Device;
 pub use error::{ErrorCode, PjrtError};
 pub use executable::{Arg, Executable, LoadedExecutable, MemoryStats};
 pub use options::{CompileOptions, NamedValue, OptionValue, PjrtProgram, ProgramFormat};
-pub use plugin::{LOG_LEVEL, Plugin, quiet_logs};
+pub use plugin::Plugin;
+pub(crate) use plugin::{LOG_LEVEL, quiet_logs};
 pub use topology::Topology;

@@ -118,11 +118,11 @@ impl fmt::Debug for Plugin {
 }
 
 /// Environment variable for the log level of plugins: 1 suppresses information, and leaves warnings and errors.
-pub const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
+pub(crate) const LOG_LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
 
 /// Limits the logs of plugins that are loaded later to warnings and errors. Call it first in `main`: it has no effect
 /// once the process has other threads, or where their number is unknown.
-pub fn quiet_logs() {
+pub(crate) fn quiet_logs() {
     let threads = std::fs::read_dir("/proc/self/task").map(Iterator::count);
     if threads.is_ok_and(|threads| threads == 1) {
         // SAFETY: nothing else reads or writes the environment meanwhile, since this is the only thread.

@@ -18,5 +18,6 @@ pub use error::StoreError;
 pub use find::{FileOrigin, PackageFile};
 pub use folder::{Network, Store};
 pub use manifest::Installed;
-pub use packages::{PACKAGES, Package, Wheel, package};
+pub(crate) use packages::PACKAGES;
+pub use packages::{Package, Wheel, package};
 pub use progress::{Progress, Silent};

@@ -51,7 +51,7 @@ pub fn package(key: &str) -> Option<&'static Package> {
 }
 
 /// All packages.
-pub const PACKAGES: &[Package] = &[
+pub(crate) const PACKAGES: &[Package] = &[
     Package {
         key: "cpu",
         about: "PJRT plugin for the CPU",

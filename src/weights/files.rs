@@ -29,7 +29,7 @@ pub(super) fn require(folder: &Path, file: &'static str) -> Result<PathBuf, Weig
 ///
 /// # Errors
 /// [`WeightsError::DanglingLink`] if `path` is one.
-pub fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
+pub(crate) fn refuse_dangling(path: &Path) -> Result<(), WeightsError> {
     match fs::read_link(path) {
         Ok(target) if !path.exists() => Err(WeightsError::DanglingLink { path: path.to_owned(), target }),
         _ => Ok(()),

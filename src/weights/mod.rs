@@ -26,7 +26,7 @@ mod peft;
 
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
-pub use files::refuse_dangling;
+pub(crate) use files::refuse_dangling;
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, TargetModules, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};

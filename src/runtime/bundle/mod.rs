@@ -18,10 +18,12 @@ mod open;
 mod write;
 
 pub use error::BundleError;
-pub use files::{MANIFEST, MANIFEST_SHA256, MEMORY, MESH, MODULE, MODULE_TEXT};
+pub use files::MESH;
+pub(crate) use files::{MANIFEST, MANIFEST_SHA256, MEMORY, MODULE, MODULE_TEXT};
 pub use manifest::{
     Manifest, ModuleInputs, OptimizerSettings, PluginRecord, SlotRecord, TargetBuild, sha256,
 };
 pub use memory::{LargeValue, MemoryReport, ProbableCause};
 pub use open::{Bundle, Contents};
-pub use write::{BundleWriter, claim};
+pub use write::BundleWriter;
+pub(crate) use write::claim;

@@ -13,7 +13,7 @@ use crate::base::output::{parent, resolve_links, sync_folder, temporary, write_f
 ///
 /// # Errors
 /// If it is anything else, or cannot be read.
-pub fn claim(folder: &Path) -> Result<(), BundleError> {
+pub(crate) fn claim(folder: &Path) -> Result<(), BundleError> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -45,7 +45,7 @@ impl BundleWriter {
     /// Starts to write the bundle `folder`.
     ///
     /// # Errors
-    /// Those of [`claim`], or if the parent folder cannot be created or written to.
+    /// If `folder` is neither empty nor an older bundle, or its parent cannot be created or written to.
     pub fn new(folder: &Path) -> Result<Self, BundleError> {
         claim(folder)?;
         let error = |source| BundleError::Io { action: "write to", path: parent(folder).to_owned(), source };
