@@ -19,7 +19,7 @@ fn root() -> &'static Path {
 /// Every Markdown file that is meant for readers, relative to the root.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![];
-    for folder in ["", "docs", "hlo-templates", "fuzz", "examples"] {
+    for folder in ["", "docs", "hlo-templates", "fuzz", "examples", "tests/files"] {
         let Ok(entries) = fs::read_dir(root().join(folder)) else { continue };
         let names = entries.map(|entry| Path::new(folder).join(entry.unwrap().file_name()));
         pages.extend(names.filter(|name| name.extension().is_some_and(|extension| extension == "md")));

@@ -6,6 +6,7 @@ mod bad_input;
 mod chat_templates;
 mod compile;
 mod docs;
+mod files;
 mod host_memory;
 mod mesh;
 mod model_files;

@@ -1,17 +1,16 @@
 use std::cell::RefCell;
 
-use super::{AutodiffError, SavePolicy, VjpTable, rules};
+use super::save_policy::SavePolicy;
 use crate::{
     base::Shape,
-    hlo::{Attrs, Builder, CompId, Computation, Instr, InstrId, Value},
+    hlo::{Builder, CompId, Computation, Instr, InstrId, Value},
 };
 
 /// The primal computation inside the backward one: its values are residuals or computed again on demand.
 pub(super) struct Tape<'b> {
-    b: &'b Builder<'b>,
-    pub vjps: &'b VjpTable,
-    primal: &'b Computation,
-    primal_id: CompId,
+    pub b: &'b Builder<'b>,
+    pub primal: &'b Computation,
+    pub primal_id: CompId,
     policy: SavePolicy,
     values: RefCell<Vec<Option<Value<'b>>>>,
     residuals: RefCell<Vec<InstrId>>,
@@ -20,7 +19,6 @@ pub(super) struct Tape<'b> {
 impl<'b> Tape<'b> {
     pub fn new(
         b: &'b Builder<'b>,
-        vjps: &'b VjpTable,
         (primal_id, primal): (CompId, &'b Computation),
         policy: SavePolicy,
     ) -> Self {
@@ -29,7 +27,7 @@ impl<'b> Tape<'b> {
             values[id.index()] = Some(parameter_like(b, primal.instr(id)));
         }
         let (values, residuals) = (RefCell::new(values), RefCell::default());
-        Self { b, vjps, primal, primal_id, policy, values, residuals }
+        Self { b, primal, primal_id, policy, values, residuals }
     }
 
     /// The primal values that were read as residuals.
@@ -66,57 +64,29 @@ impl<'b> Tape<'b> {
         }
         unreachable!("the first pending value is pushed above and leaves the loop when it is computed")
     }
+}
 
-    /// The cotangent of each active instruction that the result depends on.
-    pub fn vjp(
-        &self,
-        cotangent: Value<'b>,
-        active: &[bool],
-    ) -> Result<Vec<Option<Value<'b>>>, AutodiffError> {
-        let mut cotangents: Vec<Option<Value<'b>>> = vec![None; active.len()];
-        if active[self.primal.root.index()] {
-            cotangents[self.primal.root.index()] = Some(cotangent);
-        }
-        for (id, instr) in self.primal.iter().rev() {
-            let (Some(cotangent), true) = (cotangents[id.index()], active[id.index()]) else { continue };
-            if matches!(instr.attrs, Attrs::Parameter(_)) {
-                continue;
-            }
-            // The cotangent has the annotations of the value, in the opposite order.
-            let annotations = self.b.module().annotations(self.primal_id, id);
-            let cotangent = annotations.into_iter().rev().fold(cotangent, Value::annotate);
-            let wanted: Vec<bool> = instr.operands.iter().map(|operand| active[operand.index()]).collect();
-            let step = Step { tape: self, id, instr, cotangent, wanted: &wanted };
-            let parts = match rules::vjp(&step)? {
-                rules::Vjp::NoGradient => continue,
-                rules::Vjp::Rule(parts) => parts,
-                rules::Vjp::Unsupported(reason) => return Err(self.no_rule(id, instr, reason)),
-            };
-            for ((operand, part), wanted) in instr.operands.iter().zip(parts).zip(wanted) {
-                if let (Some(part), true) = (part, wanted) {
-                    let slot = &mut cotangents[operand.index()];
-                    *slot = Some(slot.map_or(part, |before| sum(before, part)));
-                }
-            }
-        }
-        Ok(cotangents)
-    }
-
-    fn no_rule(&self, id: InstrId, instr: &Instr, reason: &'static str) -> AutodiffError {
-        let location = self.b.module().location(self.primal_id, id);
-        AutodiffError::NoRule { location, opcode: instr.opcode, reason }
-    }
+/// The vector-Jacobian product of a called computation.
+#[derive(Clone, Copy)]
+pub(super) enum CalleeVjp {
+    /// A custom one. Takes the arguments, the result and its cotangent; returns the cotangents of all floating-point
+    /// arguments.
+    Custom(CompId),
+    /// A derived one. Takes the arguments and the cotangent of the result; returns the cotangents of the wanted arguments.
+    Derived(CompId),
 }
 
 /// A primal instruction with the cotangent of its result, the input of a rule.
 pub(super) struct Step<'t, 'b> {
     pub tape: &'t Tape<'b>,
-    id: InstrId,
+    pub id: InstrId,
     pub instr: &'t Instr,
     /// The cotangent of the result, in the shape of the result.
     pub cotangent: Value<'b>,
     /// For each operand, whether its cotangent is needed.
     pub wanted: &'t [bool],
+    /// Of a call: the VJP of its callee.
+    pub callee: Option<CalleeVjp>,
 }
 
 impl<'b> Step<'_, 'b> {
@@ -173,17 +143,6 @@ pub(super) fn zeros<'b>(b: &'b Builder<'b>, shape: &Shape) -> Value<'b> {
         Shape::Tuple(elements) => {
             let elements: Vec<Value<'b>> = elements.iter().map(|element| zeros(b, element)).collect();
             b.tuple(&elements)
-        }
-    }
-}
-
-fn sum<'b>(x: Value<'b>, y: Value<'b>) -> Value<'b> {
-    match x.shape() {
-        Shape::Array(_) => x + y,
-        Shape::Tuple(_) => {
-            let sums: Vec<Value<'b>> =
-                x.elements().into_iter().zip(y.elements()).map(|(x, y)| sum(x, y)).collect();
-            x.builder().tuple(&sums)
         }
     }
 }

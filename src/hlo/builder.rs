@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Alias, Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
-    Sharding, Value, infer, text::LocatedModule,
+    Sharding, infer, text::LocatedModule,
 };
 use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, Shape};
 
@@ -169,6 +169,25 @@ impl ModuleBuilder {
             frontend_attributes: BTreeMap::new(),
             annotations: self.annotations.into_inner(),
         }
+    }
+}
+
+/// The value of one instruction of a computation under construction.
+#[derive(Clone, Copy)]
+pub struct Value<'b> {
+    pub(super) builder: &'b Builder<'b>,
+    pub(super) id: InstrId,
+}
+
+impl<'b> Value<'b> {
+    /// The id of the instruction.
+    pub fn id(self) -> InstrId {
+        self.id
+    }
+
+    /// The computation under construction.
+    pub fn builder(self) -> &'b Builder<'b> {
+        self.builder
     }
 }
 

@@ -16,6 +16,7 @@ mod limits;
 mod loops;
 mod memory;
 mod module;
+mod names;
 mod opcode;
 pub mod proto;
 mod sharding;
@@ -33,7 +34,7 @@ pub use attrs::{
     Attrs, ComparisonDirection, CustomCall, DotDims, GatherDims, PadDim, ScatterDims, SideEffect, SliceDim,
     UnknownComparisonDirection,
 };
-pub use builder::{Builder, ModuleBuilder};
+pub use builder::{Builder, ModuleBuilder, Value};
 pub use ids::{CompId, InstrId};
 pub use infer::infer;
 #[cfg(test)]
@@ -44,5 +45,4 @@ pub use opcode::{AttrsKind, Opcode, OpcodeClass, ShapeRule, UnknownOpcode};
 pub use sharding::{Sharding, TileAssignment, Tiling};
 pub use tree::ValueTree;
 pub(crate) use tree::value_tree;
-pub use value::Value;
 pub use verify::{Verified, verify};

@@ -1,17 +1,12 @@
+//! Operations on values.
+
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Annotation, Attrs, Builder, ComparisonDirection, DotDims, GatherDims, InstrId, Opcode, PadDim,
-    ScatterDims, Sharding, SliceDim, memory,
+    Annotation, Attrs, ComparisonDirection, DotDims, GatherDims, Opcode, PadDim, ScatterDims, Sharding,
+    SliceDim, Value, memory,
 };
 use crate::base::{ArrayShape, DType, MemorySpace, Shape};
-
-/// The value of one instruction of a computation under construction.
-#[derive(Clone, Copy)]
-pub struct Value<'b> {
-    pub(super) builder: &'b Builder<'b>,
-    pub(super) id: InstrId,
-}
 
 macro_rules! unary {
     ($( $(#[$doc:meta])* $method:ident = $opcode:ident; )*) => { $(
@@ -66,16 +61,6 @@ impl<'b> Value<'b> {
         pow = Power;
         /// Logical or bitwise and.
         and = And;
-    }
-
-    /// The id of the instruction.
-    pub fn id(self) -> InstrId {
-        self.id
-    }
-
-    /// The computation under construction.
-    pub fn builder(self) -> &'b Builder<'b> {
-        self.builder
     }
 
     /// The shape of the value.

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Attrs, CompId, Computation, Instr, InstrId, Module, infer, limits, memory::ARG_MEMORY_SPACES,
-    text::is_name,
+    Attrs, CompId, Computation, Instr, InstrId, Module, infer, infer::shape_error, limits,
+    memory::ARG_MEMORY_SPACES, names::is_name,
 };
 use crate::base::{Diagnostic, Diagnostics, Location, Shape};
 
@@ -133,11 +133,6 @@ fn check_shape(
     let operands: Vec<&Shape> = instr.operands.iter().map(|&o| &computation.instr(o).shape).collect();
     let shape = infer(instr.opcode, &operands, &instr.attrs, Some(&instr.shape), earlier)?;
     if shape == instr.shape { Ok(()) } else { Err(shape_error(&shape, &instr.shape)) }
-}
-
-/// The error of an instruction whose shape is not the one that follows from its operands.
-pub(super) fn shape_error(expected: &Shape, found: &Shape) -> Diagnostic {
-    format!("expected shape {expected} from the operands, found {found}").into()
 }
 
 /// Whether a shape is too large. Sizes of zero are ignored, since XLA multiplies the sizes before them.

@@ -13,6 +13,7 @@ mod read;
 mod grid;
 mod names;
 mod rules;
+mod tensor;
 
 mod annotate;
 mod assign;
@@ -25,7 +26,7 @@ mod warning;
 mod tests;
 
 pub use annotate::annotate;
-pub use assign::{DimSharding, Group, Tensor, TensorSharding, Violation, assign};
+pub use assign::{DimSharding, TensorSharding, Violation, assign};
 pub use check::{DeviceBytes, MeshReport, Plan, PolicyNote, Replicated, check};
 pub use code::Code;
 pub use config::{AxisConfig, AxisSize, MeshConfig, OnViolation, Override, Policy, Rule};
@@ -36,4 +37,5 @@ pub use logical::{LogicalSharding, RuleSet, WithLogicalSharding, last_logical_sh
 pub use names::{in_computation, matches, short};
 pub use read::{Loaded, load, parse};
 pub use rules::Rules;
+pub use tensor::{Group, Tensor};
 pub use warning::explain_warnings;

@@ -1,6 +1,10 @@
 //! What the step relies on: the parameters and the result that any template has, built-in or replaced.
 
-use super::{TemplateArg, TemplateError, substitute::substitute};
+use super::{
+    embedded::EMBEDDED,
+    error::TemplateError,
+    substitute::{TemplateArg, substitute},
+};
 use crate::{
     base::{Diagnostic, Diagnostics, Location, Shape},
     hlo::{
@@ -58,7 +62,7 @@ impl Signature {
     /// # Errors
     /// As substituting into the template and parsing it.
     pub fn of_template(name: &str, args: &[(&str, TemplateArg)]) -> Result<Option<Self>, TemplateError> {
-        let known = super::EMBEDDED.iter().chain(&KERNELS).find(|(known, _)| *known == name);
+        let known = EMBEDDED.iter().chain(&KERNELS).find(|(known, _)| *known == name);
         let Some(&(_, source)) = known else { return Ok(None) };
         let module = text::parse(&substitute(source, name, args)?, name).map_err(TemplateError::Parse)?;
         Ok(Some(Self::of(module.entry())))

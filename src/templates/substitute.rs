@@ -1,9 +1,9 @@
 use std::fmt;
 
-use super::TemplateError;
+use super::error::TemplateError;
 use crate::base::{DType, LineIndex};
 
-/// What stands in the location of a `$name`.
+/// The argument of a template parameter `$name`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TemplateArg {
     /// An element type.
@@ -47,7 +47,20 @@ from! {
     f64 => Number;
 }
 
-/// `text` with every `$name` replaced.
+/// The arguments of a template: `template_args! { t: dtype, batch, seq }`; a bare name takes the variable of that name.
+macro_rules! template_args {
+    (@value $name:ident) => { $crate::templates::TemplateArg::from($name.clone()) };
+    (@value $name:ident $value:expr) => { $crate::templates::TemplateArg::from($value) };
+    ($( $name:ident $(: $value:expr)? ),* $(,)?) => {
+        &[$( (stringify!($name), $crate::templates::template_args!(@value $name $($value)?)), )*]
+    };
+}
+pub(crate) use template_args;
+
+/// Replaces every `$name` in `text` by its argument.
+///
+/// # Errors
+/// A name without an argument.
 pub(super) fn substitute(
     text: &str,
     file: &str,

@@ -1,4 +1,4 @@
-use super::Vjp;
+use super::vjp::Vjp;
 use crate::{
     autodiff::tape::Step,
     hlo::{ComparisonDirection, Value},

@@ -1,4 +1,4 @@
-use super::{INVALID_ATTRS, Vjp};
+use super::vjp::{INVALID_ATTRS, Vjp};
 use crate::{
     autodiff::tape::{Step, zeros},
     hlo::{Attrs, GatherDims, Opcode, ScatterDims, Value},

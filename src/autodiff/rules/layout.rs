@@ -1,4 +1,7 @@
-use super::{INVALID_ATTRS, Vjp, elementwise::unary};
+use super::{
+    elementwise::unary,
+    vjp::{INVALID_ATTRS, Vjp},
+};
 use crate::{
     autodiff::tape::{Step, zeros},
     hlo::{Attrs, PadDim, SliceDim},

@@ -5,29 +5,20 @@ mod contraction;
 mod elementwise;
 mod indexing;
 mod layout;
+mod vjp;
+
+pub(super) use vjp::Vjp;
 
 use elementwise::{binary, unary};
 
-use super::{AutodiffError, tape::Step};
-use crate::hlo::{Opcode, Value};
+use super::tape::Step;
+use crate::hlo::Opcode;
 
-/// The vector-Jacobian product of one instruction.
-pub(super) enum Vjp<'b> {
-    /// One cotangent for each operand; `None` where the operand has none or it is not needed.
-    Rule(Vec<Option<Value<'b>>>),
-    /// Piecewise constant: no cotangent is propagated.
-    NoGradient,
-    /// There is no rule, for this reason.
-    Unsupported(&'static str),
-}
-
-/// The reason of a case that shape inference rules out.
-const INVALID_ATTRS: &str = "its attributes are invalid for its opcode";
-
-pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
+/// Applies the rule of an opcode.
+pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let ct = step.cotangent;
     let (x, y, result) = (|| step.operand(0), || step.operand(1), || step.result());
-    Ok(match step.instr.opcode {
+    match step.instr.opcode {
         Opcode::Abs => unary(ct * x().sign()),
         Opcode::Cosine => unary(-(ct * x().sin())),
         Opcode::Exponential => unary(ct * result()),
@@ -70,7 +61,7 @@ pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
 
         Opcode::Tuple => calls::tuple(step),
         Opcode::GetTupleElement => calls::get_tuple_element(step),
-        Opcode::Call => calls::call(step)?,
+        Opcode::Call => calls::call(step),
         Opcode::OptimizationBarrier => unary(ct),
 
         Opcode::Parameter | Opcode::Constant | Opcode::Iota => Vjp::NoGradient,
@@ -82,5 +73,5 @@ pub(super) fn vjp<'b>(step: &Step<'_, 'b>) -> Result<Vjp<'b>, AutodiffError> {
         Opcode::BitcastConvert => Vjp::Unsupported("a bit pattern has no derivative"),
         Opcode::While => Vjp::Unsupported("a loop needs a backward loop written by hand"),
         Opcode::CustomCall => Vjp::Unsupported("the derivative of a custom call is unknown"),
-    })
+    }
 }

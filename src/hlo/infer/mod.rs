@@ -84,3 +84,8 @@ impl<'a> Operation<'a> {
         format!("no shape rule for {}", self.opcode).into()
     }
 }
+
+/// The error of an instruction whose shape is not the one that follows from its operands.
+pub(super) fn shape_error(expected: &Shape, found: &Shape) -> Diagnostic {
+    format!("expected shape {expected} from the operands, found {found}").into()
+}

@@ -1,7 +1,9 @@
 //! Tokens: words, numbers, strings and punctuation, each with the line and column of its start.
 
-use super::word::{continues_name, starts_name};
-use crate::base::{Diagnostic, Location};
+use crate::{
+    base::{Diagnostic, Location},
+    hlo::names::{continues_name, starts_name},
+};
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]

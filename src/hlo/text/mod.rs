@@ -14,7 +14,6 @@ mod word;
 pub use parse::{parse, parse_located};
 pub use print::{print, print_module};
 pub use resolve::LocatedModule;
-pub(super) use word::is_name;
 
 #[cfg(test)]
 mod tests;

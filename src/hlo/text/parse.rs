@@ -1,7 +1,7 @@
 //! The grammar of modules, computations and instructions. After an invalid instruction, parsing continues at the next
 //! line that can start one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     attrs::{AttrReader, unset},
@@ -62,7 +62,8 @@ struct ComputationScope<'a> {
     instrs: Vec<Instr>,
     positions: Vec<Position>,
     root: Option<InstrId>,
-    names: HashMap<&'a str, Definition>,
+    /// In order, so that the hint about an unknown name is the same in every run.
+    names: BTreeMap<&'a str, Definition>,
 }
 
 impl ComputationScope<'_> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{Diagnostic, Diagnostics, Shape, nearest},
-    hlo::{Annotations, CompId, Computation, Module, infer, limits, verify::shape_error},
+    hlo::{Annotations, CompId, Computation, Module, infer, infer::shape_error, limits},
 };
 
 /// A module and the line of each of its instructions.

@@ -2,33 +2,14 @@
 
 use std::fmt;
 
-use crate::base::{Diagnostic, MemorySpace};
-
-/// Whether `text` is a valid name of an instruction, a computation or a module. XLA refuses the names of element types,
-/// including those that hloom does not support.
-pub(in crate::hlo) fn is_name(text: &str) -> bool {
-    text.starts_with(starts_name) && text.chars().all(continues_name) && !lists(TYPES, text)
-}
-
-pub(super) fn starts_name(c: char) -> bool {
-    c.is_ascii_alphabetic() || c == '_'
-}
-
-pub(super) fn continues_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
-}
-
-const TYPES: &str = "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 f32 f64 bf16 c64 c128 f4e2m1fn f8e3m4 \
-    f8e4m3 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu token opaque opaque_type \
-    buffer tuple";
+use crate::{
+    base::{Diagnostic, MemorySpace},
+    hlo::names::lists,
+};
 
 /// Words that XLA's lexer does not take for names, unless they are preceded by `%`.
 const RESERVED: &str = "HloModule ENTRY ROOT true false inf nan maximal replicated manual unreduced unknown \
     last_tile_dim_replicate shard_as shard_like";
-
-fn lists(words: &str, word: &str) -> bool {
-    words.split(' ').any(|listed| listed == word)
-}
 
 /// A name in HLO text.
 pub(super) struct NameText<'a>(pub &'a str);
@@ -131,6 +112,7 @@ pub(super) fn row_major(rank: usize, memory: MemorySpace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hlo::names::is_name;
 
     #[test]
     fn strings_round_trip_through_quotes() {

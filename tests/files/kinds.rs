@@ -1,0 +1,103 @@
+//! The kinds of file tests that take HLO text, and the list of all kinds.
+
+use hloom::{
+    autodiff::{SavePolicy, VjpTable, backward},
+    hlo::{ModuleBuilder, Verified, proto, text, verify},
+};
+
+use super::{Input, step};
+
+/// A kind of file test.
+pub struct Kind {
+    /// The folder of its files.
+    pub name: &'static str,
+    /// The settings that its files may have.
+    pub settings: &'static [&'static str],
+    /// Makes the text that is compared. An `Err` is an invalid test.
+    pub run: fn(&Input) -> Result<String, String>,
+}
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[
+    Kind { name: "round_trip", settings: &[], run: round_trip },
+    Kind { name: "proto", settings: &[], run: through_proto },
+    Kind { name: "autodiff", settings: &["wrt", "save"], run: differentiate },
+    Kind { name: "annotation", settings: step::ANNOTATION_SETTINGS, run: step::annotation },
+    Kind { name: "lowering", settings: step::LOWERING_SETTINGS, run: step::lowering },
+    Kind { name: "host_offload", settings: step::HOST_OFFLOAD_SETTINGS, run: step::host_offload },
+];
+
+/// The printed module, or the diagnostics of the parser or verifier.
+fn round_trip(input: &Input) -> Result<String, String> {
+    let verified = text::parse(&input.text, &input.name).and_then(verify);
+    let verified = match verified {
+        Ok(verified) => verified,
+        Err(diagnostics) => return Ok(diagnostics.to_string()),
+    };
+    let printed = text::print(&verified);
+    let parsed = text::parse(&printed, &input.name).map_err(|error| error.to_string())?;
+    if parsed != *verified.module() {
+        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name));
+    }
+    Ok(printed)
+}
+
+/// A valid module.
+fn module(input: &Input) -> Result<Verified, String> {
+    text::parse(&input.text, &input.name).and_then(verify).map_err(|error| error.to_string())
+}
+
+/// The size of the encoded module, and the text of the decoded one. Its instructions have other names where two
+/// computations share one, since names are unique in a proto.
+fn through_proto(input: &Input) -> Result<String, String> {
+    let verified = module(input)?;
+    let bytes = proto::encode(&verified);
+    let decoded = proto::decode(&bytes).map_err(|error| error.to_string())?;
+    let decoded = verify(decoded).map_err(|error| error.to_string())?;
+    let again = proto::decode(&proto::encode(&decoded)).map_err(|error| error.to_string())?;
+    if again != *decoded.module() {
+        return Err(format!(
+            "{}: the decoded module is encoded as another:\n{}",
+            input.name,
+            text::print_module(&again)
+        ));
+    }
+    Ok(format!("// {} bytes\n{}", bytes.len(), text::print(&decoded)))
+}
+
+/// The residuals and the computations that differentiation of the entry adds, or its error.
+fn differentiate(input: &Input) -> Result<String, String> {
+    let policies = [
+        ("nothing", SavePolicy::Nothing),
+        ("dots", SavePolicy::Dots),
+        ("everything", SavePolicy::Everything),
+    ];
+    let policy = input.choice("save", &policies, SavePolicy::Nothing)?;
+    let wrt = input.numbers("wrt")?;
+    let located = text::parse_located(&input.text, &input.name).map_err(|error| error.to_string())?;
+    let builder = ModuleBuilder::new();
+    let primal = builder.import(&located, &input.name);
+    let backward = match backward(&builder, &VjpTable::default(), primal, &wrt, policy) {
+        Ok(backward) => backward,
+        Err(error) => return Ok(error.to_string()),
+    };
+    let computation = builder.get(primal);
+    let residuals = backward.residuals.iter().map(|&id| computation.instr(id).name.as_str());
+    let residuals: Vec<&str> = residuals.collect();
+    let module = verify(builder.finish("backward", backward.computation, vec![]));
+    let module = module.map_err(|error| error.to_string())?;
+    let forward = &located.module.computations;
+    let added = computations(&text::print(&module), |name| forward.iter().all(|old| old.name != name));
+    let residuals = if residuals.is_empty() { "none".to_owned() } else { residuals.join(", ") };
+    Ok(format!("// residuals: {residuals}\n\n{added}"))
+}
+
+/// The computations of printed HLO text whose names are accepted.
+pub fn computations(printed: &str, accepts: impl Fn(&str) -> bool) -> String {
+    let name = |text: &str| {
+        let head = text.strip_prefix("ENTRY ").unwrap_or(text).split_once(" {\n");
+        head.map_or(String::new(), |(name, _)| name.to_owned())
+    };
+    let computations = printed.split("\n\n").skip(1).filter(|text| accepts(&name(text)));
+    computations.map(str::trim_end).collect::<Vec<_>>().join("\n\n")
+}
