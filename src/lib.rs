@@ -84,7 +84,8 @@
 //! - **bundle**: a folder with a compiled step: module, executables, manifest, memory report.
 //! - **factor**: one of the two matrices of a LoRA adapter, `A` (down to the rank) or `B` (up from it).
 
-#![warn(clippy::match_wildcard_for_single_variants)]
+#![warn(clippy::match_wildcard_for_single_variants, clippy::too_many_lines)]
+#![cfg_attr(not(test), warn(unreachable_pub))]
 
 pub mod base;
 

@@ -17,7 +17,7 @@ pub(super) struct Tape<'b> {
 }
 
 impl<'b> Tape<'b> {
-    pub fn new(
+    pub(super) fn new(
         b: &'b Builder<'b>,
         (primal_id, primal): (CompId, &'b Computation),
         policy: SavePolicy,
@@ -31,7 +31,7 @@ impl<'b> Tape<'b> {
     }
 
     /// The primal values that were read as residuals.
-    pub fn into_residuals(self) -> Vec<InstrId> {
+    pub(super) fn into_residuals(self) -> Vec<InstrId> {
         self.residuals.into_inner()
     }
 
@@ -91,27 +91,27 @@ pub(super) struct Step<'t, 'b> {
 
 impl<'b> Step<'_, 'b> {
     /// The builder of the backward computation.
-    pub fn builder(&self) -> &'b Builder<'b> {
+    pub(super) fn builder(&self) -> &'b Builder<'b> {
         self.tape.b
     }
 
     /// The primal value of operand `index`.
-    pub fn operand(&self, index: usize) -> Value<'b> {
+    pub(super) fn operand(&self, index: usize) -> Value<'b> {
         self.tape.value(self.instr.operands[index])
     }
 
     /// The shape of operand `index`, for which nothing is computed.
-    pub fn operand_shape(&self, index: usize) -> &Shape {
+    pub(super) fn operand_shape(&self, index: usize) -> &Shape {
         &self.tape.primal.instr(self.instr.operands[index]).shape
     }
 
     /// The primal value of the instruction itself.
-    pub fn result(&self) -> Value<'b> {
+    pub(super) fn result(&self) -> Value<'b> {
         self.tape.value(self.id)
     }
 
     /// The value of `part` if the cotangent of operand `index` is needed.
-    pub fn when_wanted(&self, index: usize, part: impl FnOnce() -> Value<'b>) -> Option<Value<'b>> {
+    pub(super) fn when_wanted(&self, index: usize, part: impl FnOnce() -> Value<'b>) -> Option<Value<'b>> {
         self.wanted[index].then(part)
     }
 }

@@ -185,6 +185,7 @@ impl Grower {
         self.push(opcode, None, operands, Attrs::Plain);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each opcode with attributes")]
     fn grow_own(&mut self, opcode: Opcode, draw: &mut Draw) {
         let dtype = draw.dtype(|_| true);
         let dims = draw.dims();

@@ -42,7 +42,7 @@ pub struct DimSharding {
 }
 
 impl DimSharding {
-    /// The size of a shard; the last ones are filled up to it.
+    /// The size of a shard; the last ones are padded to it.
     pub fn shard_size(&self) -> usize {
         self.size.div_ceil(self.num_shards)
     }

@@ -9,7 +9,7 @@ pub enum TemplateError {
     /// No template has this name.
     #[error("unknown template: {name}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// The template has a parameter without an argument.

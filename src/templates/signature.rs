@@ -52,7 +52,7 @@ ENTRY attention_packed {
 
 impl Signature {
     /// That of a computation.
-    pub fn of(computation: &Computation) -> Self {
+    pub(super) fn of(computation: &Computation) -> Self {
         let parameters = computation.parameter_shapes().into_iter().cloned().collect();
         Self { parameters, result: computation.result().clone() }
     }
@@ -61,7 +61,10 @@ impl Signature {
     ///
     /// # Errors
     /// As substituting into the template and parsing it.
-    pub fn of_template(name: &str, args: &[(&str, TemplateArg)]) -> Result<Option<Self>, TemplateError> {
+    pub(super) fn of_template(
+        name: &str,
+        args: &[(&str, TemplateArg)],
+    ) -> Result<Option<Self>, TemplateError> {
         let known = EMBEDDED.iter().chain(&KERNELS).find(|(known, _)| *known == name);
         let Some(&(_, source)) = known else { return Ok(None) };
         let module = text::parse(&substitute(source, name, args)?, name).map_err(TemplateError::Parse)?;
@@ -70,7 +73,7 @@ impl Signature {
 
     /// That of the gradient: the arguments, the result and its cotangent to the cotangents of the floating-point
     /// arguments.
-    pub fn gradient(&self) -> Self {
+    pub(super) fn gradient(&self) -> Self {
         let parameters = self.parameters.iter().chain([&self.result, &self.result]).cloned().collect();
         let cotangents = self.parameters.iter().filter(|shape| shape.holds_float()).cloned().collect();
         Self { parameters, result: Shape::Tuple(cotangents) }
@@ -80,7 +83,7 @@ impl Signature {
     ///
     /// # Errors
     /// Every difference and every problem, each with its line.
-    pub fn check(&self, located: &LocatedModule, file: &str) -> Result<(), Diagnostics> {
+    pub(super) fn check(&self, located: &LocatedModule, file: &str) -> Result<(), Diagnostics> {
         let LocatedModule { module, .. } = located;
         verify(module.clone()).map_err(|diagnostics| placed(diagnostics, located, file))?;
         let (id, entry) = (module.entry, module.entry());

@@ -14,18 +14,6 @@ struct Module {
     imports: BTreeMap<String, Path>,
 }
 
-/// Circles that are left to break. A circle that is not listed is an error, and so is a listed one that is gone.
-const KNOWN: &[&str] = &[];
-
-/// Circles that are new, and known ones that are gone.
-pub fn changed_circles(sources: &[Source<'_>]) -> Vec<String> {
-    let found = circles(sources);
-    let gone = KNOWN.iter().filter(|known| !found.iter().any(|circle| circle == *known));
-    let gone = gone.map(|known| format!("no circle any more, remove it from KNOWN: {known}"));
-    let new = found.iter().filter(|circle| !KNOWN.contains(&circle.as_str())).cloned();
-    new.chain(gone).collect()
-}
-
 /// Every circle, with the files in it. `mod.rs` of a folder is one of its files.
 pub fn circles(sources: &[Source<'_>]) -> Vec<String> {
     let modules = modules(sources);

@@ -5,13 +5,13 @@ use crate::{
     hlo::{Attrs, Value},
 };
 
-pub fn tuple<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn tuple<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let part = |index| step.when_wanted(index, || step.cotangent.get(index));
     Vjp::Rule((0..step.instr.operands.len()).map(part).collect())
 }
 
 /// The other elements of the tuple have a zero cotangent.
-pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let (Attrs::TupleIndex(taken), Shape::Tuple(elements)) = (&step.instr.attrs, step.operand_shape(0))
     else {
         return Vjp::Unsupported(INVALID_ATTRS);
@@ -23,7 +23,7 @@ pub fn get_tuple_element<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// The cotangents of the arguments are results of the VJP of the callee.
-pub fn call<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn call<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Some(callee) = step.callee else { return Vjp::Unsupported(INVALID_ATTRS) };
     let b = step.builder();
     let count = step.instr.operands.len();

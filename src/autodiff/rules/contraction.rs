@@ -5,7 +5,7 @@ use crate::{
 };
 
 /// The cotangent of one operand is the other operand contracted with the cotangent of the result.
-pub fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn dot<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dot(dims) = &step.instr.attrs else {
         return Vjp::Unsupported(INVALID_ATTRS);
     };
@@ -92,7 +92,7 @@ fn is_sorted(dims: &[usize]) -> bool {
 
 /// The cotangent of a sum goes to all elements, that of a maximum or minimum to the elements that attain it, in equal
 /// shares.
-pub fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn reduce<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Reduce { dims, to_apply } = &step.instr.attrs else {
         return Vjp::Unsupported(INVALID_ATTRS);
     };

@@ -5,12 +5,12 @@ use crate::{
 };
 
 /// The cotangent of a single operand.
-pub fn unary(part: Value<'_>) -> Vjp<'_> {
+pub(super) fn unary(part: Value<'_>) -> Vjp<'_> {
     Vjp::Rule(vec![Some(part)])
 }
 
 /// The cotangents of two operands, each computed only if it is needed.
-pub fn binary<'b>(
+pub(super) fn binary<'b>(
     step: &Step<'_, 'b>,
     x_cotangent: impl FnOnce() -> Value<'b>,
     y_cotangent: impl FnOnce() -> Value<'b>,
@@ -18,28 +18,28 @@ pub fn binary<'b>(
     Vjp::Rule(vec![step.when_wanted(0, x_cotangent), step.when_wanted(1, y_cotangent)])
 }
 
-pub fn logistic<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn logistic<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let y = step.result();
     unary(step.cotangent * (y * (-y + 1.0)))
 }
 
-pub fn tanh<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn tanh<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let y = step.result();
     unary(step.cotangent * (-(y * y) + 1.0))
 }
 
-pub fn convert<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn convert<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     match step.operand_shape(0).as_array() {
         Some(shape) if shape.dtype.is_float() => unary(step.cotangent.convert(shape.dtype)),
         _ => Vjp::NoGradient,
     }
 }
 
-pub fn maximum<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn maximum<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     extremum(step, ComparisonDirection::Gt)
 }
 
-pub fn minimum<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn minimum<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     extremum(step, ComparisonDirection::Lt)
 }
 
@@ -49,7 +49,7 @@ fn extremum<'b>(step: &Step<'_, 'b>, wins: ComparisonDirection) -> Vjp<'b> {
     binary(step, || ct * share(x(), y(), wins), || ct * share(y(), x(), wins))
 }
 
-pub fn power<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn power<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let ct = step.cotangent;
     let (x, y) = (|| step.operand(0), || step.operand(1));
     let zero = |value: Value<'b>| value.compare(ComparisonDirection::Eq, value * 0.0);
@@ -71,7 +71,7 @@ fn share<'b>(x: Value<'b>, y: Value<'b>, wins: ComparisonDirection) -> Value<'b>
 }
 
 /// The cotangent goes to the operand that was selected.
-pub fn select<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn select<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let ct = step.cotangent;
     let zero = || step.builder().full(ct.array(), 0.0);
     Vjp::Rule(vec![
@@ -82,7 +82,7 @@ pub fn select<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// The cotangent goes to the value within the bounds, and to the bound outside.
-pub fn clamp<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn clamp<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let ct = step.cotangent;
     let zero = || step.builder().full(ct.array(), 0.0);
     let x = || step.operand(1);

@@ -5,14 +5,14 @@ use crate::{
 };
 
 /// Elements outside of the slice have a zero cotangent.
-pub fn dynamic_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn dynamic_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let operand = zeros(step.builder(), step.operand_shape(0));
     let part = operand.dynamic_update_slice(step.cotangent, &starts(step, 1));
     with_indices(step, vec![Some(part)])
 }
 
 /// The cotangent of the slice goes to the update, the rest to the operand.
-pub fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Some(update) = step.operand_shape(1).as_array().cloned() else {
         return Vjp::Unsupported(INVALID_ATTRS);
     };
@@ -27,7 +27,7 @@ pub fn dynamic_update_slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 
 /// The cotangents of a slice that is gathered several times are summed. Indices are assumed to be in range: XLA's gather
 /// clamps a start index out of range, but its scatter drops the update.
-pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Gather(dims) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let GatherDims { offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim, slice_sizes: _ } =
         dims.clone();
@@ -42,7 +42,7 @@ pub fn gather<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// Only for a sum: the cotangent of the operand is that of the result, the cotangent of an update that of its window.
-pub fn scatter<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn scatter<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Scatter { dims, to_apply } = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let combine = step.builder().module().get(*to_apply);
     if combine.reducer_opcode() != Some(Opcode::Add) {

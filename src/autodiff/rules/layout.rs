@@ -8,31 +8,31 @@ use crate::{
 };
 
 /// The cotangents of the copies of an element are summed.
-pub fn broadcast<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn broadcast<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dims(mapping) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let rank = step.cotangent.dims().len();
     let added: Vec<usize> = (0..rank).filter(|dim| !mapping.contains(dim)).collect();
     unary(step.cotangent.sum(&added))
 }
 
-pub fn reshape<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn reshape<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     unary(step.cotangent.reshape(&sizes(step, 0)))
 }
 
-pub fn transpose<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn transpose<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dims(permutation) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let mut inverse = vec![0; permutation.len()];
     permutation.iter().enumerate().for_each(|(i, &dim)| inverse[dim] = i);
     unary(step.cotangent.transpose(&inverse))
 }
 
-pub fn reverse<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn reverse<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     unary(step.cotangent.reverse(dims))
 }
 
 /// Each operand gets its slice of the cotangent.
-pub fn concatenate<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn concatenate<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Dims(dims) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let dims_of_result = step.cotangent.dims();
     let mut start = 0;
@@ -50,7 +50,7 @@ pub fn concatenate<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// Elements outside of the slice have a zero cotangent.
-pub fn slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Slice(ranges) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let taken = step.cotangent.array();
     if taken.elements() == 0 {
@@ -69,7 +69,7 @@ pub fn slice<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
 }
 
 /// The operand gets the cotangents of its elements, the padding value the sum of all others.
-pub fn pad<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
+pub(super) fn pad<'b>(step: &Step<'_, 'b>) -> Vjp<'b> {
     let Attrs::Pad(edges) = &step.instr.attrs else { return Vjp::Unsupported(INVALID_ATTRS) };
     let ct = step.cotangent;
     let own = || {

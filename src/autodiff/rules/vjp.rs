@@ -1,7 +1,7 @@
 use crate::hlo::Value;
 
 /// The vector-Jacobian product of one instruction.
-pub enum Vjp<'b> {
+pub(crate) enum Vjp<'b> {
     /// One cotangent for each operand; `None` where the operand has none or it is not needed.
     Rule(Vec<Option<Value<'b>>>),
     /// Piecewise constant: no cotangent is propagated.
@@ -11,4 +11,4 @@ pub enum Vjp<'b> {
 }
 
 /// The reason of a case that shape inference rules out.
-pub const INVALID_ATTRS: &str = "its attributes are invalid for its opcode";
+pub(super) const INVALID_ATTRS: &str = "its attributes are invalid for its opcode";

@@ -126,6 +126,7 @@ fn instr_proto(
     with_attrs(proto, attrs)
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of attributes")]
 fn with_attrs(proto: HloInstructionProto, attrs: &Attrs) -> HloInstructionProto {
     match attrs {
         Attrs::Plain => proto,

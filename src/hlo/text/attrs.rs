@@ -52,7 +52,7 @@ pub(super) fn unset(kind: AttrsKind) -> Attrs {
     }
 }
 
-/// The required and the optional attributes of a kind.
+/// The required and the optional attributes of instructions with such attributes.
 fn known(kind: AttrsKind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
         AttrsKind::Plain | AttrsKind::Parameter | AttrsKind::Constant => (&[], &[]),
@@ -99,7 +99,7 @@ impl<'a> AttrReader<'_, 'a> {
     ///
     /// # Errors
     /// An unknown, duplicate or missing attribute, or an invalid value.
-    pub fn read(&mut self, instr: &mut Instr) -> Result<(), Diagnostic> {
+    pub(super) fn read(&mut self, instr: &mut Instr) -> Result<(), Diagnostic> {
         let opcode = instr.opcode;
         let (required, optional) = known(opcode.attrs_kind());
         let mut seen: Vec<&str> = Vec::new();

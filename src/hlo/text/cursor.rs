@@ -18,31 +18,31 @@ pub(super) struct TokenCursor<'a> {
 }
 
 impl<'a> TokenCursor<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let mut lexer = HloLexer::new(text);
         let token = lexer.next();
         Self { text, lexer, token }
     }
 
     /// The current token.
-    pub fn token(&self) -> HloToken<'a> {
+    pub(super) fn token(&self) -> HloToken<'a> {
         self.token
     }
 
-    pub fn kind(&self) -> HloTokenKind<'a> {
+    pub(super) fn kind(&self) -> HloTokenKind<'a> {
         self.token.kind
     }
 
-    pub fn at(&self) -> Position {
+    pub(super) fn at(&self) -> Position {
         self.token.at
     }
 
-    pub fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.token = self.lexer.next();
     }
 
     /// The error of a current token other than `expected`.
-    pub fn unexpected(&self, expected: &str) -> Diagnostic {
+    pub(super) fn unexpected(&self, expected: &str) -> Diagnostic {
         let found = match self.kind() {
             HloTokenKind::Word(text) | HloTokenKind::Number(text) => format!("`{text}`"),
             HloTokenKind::Str(text) => format!("\"{text}\""),
@@ -53,7 +53,7 @@ impl<'a> TokenCursor<'a> {
         self.at().error(format!("expected {expected}, found {found}"))
     }
 
-    pub fn accept(&mut self, mark: char) -> bool {
+    pub(super) fn accept(&mut self, mark: char) -> bool {
         let found = self.kind() == HloTokenKind::Mark(mark);
         if found {
             self.advance();
@@ -61,12 +61,12 @@ impl<'a> TokenCursor<'a> {
         found
     }
 
-    pub fn expect(&mut self, mark: char) -> Result<(), Diagnostic> {
+    pub(super) fn expect(&mut self, mark: char) -> Result<(), Diagnostic> {
         if self.accept(mark) { Ok(()) } else { Err(self.unexpected(&format!("`{mark}`"))) }
     }
 
     /// Takes the word, unless a `%` marks it as a name.
-    pub fn accept_word(&mut self, word: &str) -> bool {
+    pub(super) fn accept_word(&mut self, word: &str) -> bool {
         let found =
             self.kind() == HloTokenKind::Word(word) && self.token.end - self.token.start == word.len();
         if found {
@@ -75,26 +75,26 @@ impl<'a> TokenCursor<'a> {
         found
     }
 
-    pub fn keyword(&mut self, word: &str) -> Result<(), Diagnostic> {
+    pub(super) fn keyword(&mut self, word: &str) -> Result<(), Diagnostic> {
         if self.accept_word(word) { Ok(()) } else { Err(self.unexpected(&format!("`{word}`"))) }
     }
 
     /// A name of `what`.
-    pub fn name(&mut self, what: &str) -> Result<&'a str, Diagnostic> {
+    pub(super) fn name(&mut self, what: &str) -> Result<&'a str, Diagnostic> {
         let HloTokenKind::Word(name) = self.kind() else { return Err(self.unexpected(what)) };
         self.advance();
         Ok(name)
     }
 
     /// `name=`
-    pub fn attr_name(&mut self) -> Result<&'a str, Diagnostic> {
+    pub(super) fn attr_name(&mut self) -> Result<&'a str, Diagnostic> {
         let name = self.name("an attribute")?;
         self.expect('=')?;
         Ok(name)
     }
 
     /// A count, a position or a dimension.
-    pub fn int(&mut self) -> Result<usize, Diagnostic> {
+    pub(super) fn int(&mut self) -> Result<usize, Diagnostic> {
         let what = "a non-negative integer";
         let HloTokenKind::Number(text) = self.kind() else { return Err(self.unexpected(what)) };
         let value = text.parse::<i64>().ok().and_then(|value| usize::try_from(value).ok());
@@ -104,11 +104,11 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// `{0,1}`
-    pub fn ints(&mut self) -> Result<Vec<usize>, Diagnostic> {
+    pub(super) fn ints(&mut self) -> Result<Vec<usize>, Diagnostic> {
         self.ints_in('{', '}')
     }
 
-    pub fn ints_in(&mut self, open: char, close: char) -> Result<Vec<usize>, Diagnostic> {
+    pub(super) fn ints_in(&mut self, open: char, close: char) -> Result<Vec<usize>, Diagnostic> {
         let mut values = Vec::new();
         self.list(open, close, |cursor| {
             values.push(cursor.int()?);
@@ -117,7 +117,7 @@ impl<'a> TokenCursor<'a> {
         Ok(values)
     }
 
-    pub fn string(&mut self) -> Result<String, Diagnostic> {
+    pub(super) fn string(&mut self) -> Result<String, Diagnostic> {
         let HloTokenKind::Str(text) = self.kind() else {
             return Err(self.unexpected("a string in double quotes"));
         };
@@ -127,7 +127,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// Entries between `open` and `close`, separated by commas.
-    pub fn list(
+    pub(super) fn list(
         &mut self,
         open: char,
         close: char,
@@ -149,7 +149,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// Takes a group in braces, brackets or parentheses, and returns its text.
-    pub fn skip_group(&mut self) -> Result<&'a str, Diagnostic> {
+    pub(super) fn skip_group(&mut self) -> Result<&'a str, Diagnostic> {
         let (start, at) = (self.token.start, self.at());
         let mut depth = 0_usize;
         loop {
@@ -173,7 +173,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// Takes a group in braces, in which only braces and double quotes have a meaning, and returns its text.
-    pub fn dict(&mut self) -> Result<&'a str, Diagnostic> {
+    pub(super) fn dict(&mut self) -> Result<&'a str, Diagnostic> {
         let text = self.text.get(self.token.start..).unwrap_or_default();
         let Some(length) = dict_length(text) else {
             return Err(self.unexpected("a string or a closed group in braces"));
@@ -184,7 +184,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// Skips the value of an ignored attribute, up to a comma or the end of the line.
-    pub fn skip_value(&mut self) -> Result<(), Diagnostic> {
+    pub(super) fn skip_value(&mut self) -> Result<(), Diagnostic> {
         let ends = |cursor: &Self| {
             cursor.token.leads_line
                 || matches!(cursor.kind(), HloTokenKind::End | HloTokenKind::Mark(',' | '}' | ')' | ']'))
@@ -198,7 +198,7 @@ impl<'a> TokenCursor<'a> {
         Ok(())
     }
 
-    pub fn skip_line(&mut self) {
+    pub(super) fn skip_line(&mut self) {
         self.advance();
         while !self.token.leads_line && self.kind() != HloTokenKind::End {
             self.advance();
@@ -206,7 +206,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// Skips an invalid instruction, up to a line that starts with a name or closes the computation.
-    pub fn skip_instr(&mut self) {
+    pub(super) fn skip_instr(&mut self) {
         let starts = |token: HloToken<'_>| {
             token.leads_line && matches!(token.kind, HloTokenKind::Word(_) | HloTokenKind::Mark('}'))
                 || token.kind == HloTokenKind::End
@@ -217,12 +217,12 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// `f32[2,3]{1,0}` or a tuple of shapes.
-    pub fn shape(&mut self) -> Result<Shape, Diagnostic> {
+    pub(super) fn shape(&mut self) -> Result<Shape, Diagnostic> {
         self.nested_shape(0)
     }
 
     /// The memory space of a shape in the entry computation layout.
-    pub fn memory(&mut self) -> Result<MemorySpace, Diagnostic> {
+    pub(super) fn memory(&mut self) -> Result<MemorySpace, Diagnostic> {
         match self.kind() {
             HloTokenKind::Mark('(') => self.shape().map(|_| MemorySpace::Device),
             _ => self.array_shape(MemorySpace::ALL).map(|(_, memory)| memory),
@@ -288,7 +288,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// The shape before the name of an operand, if there is one.
-    pub fn operand_shape(&mut self) -> Result<Option<Shape>, Diagnostic> {
+    pub(super) fn operand_shape(&mut self) -> Result<Option<Shape>, Diagnostic> {
         let before_bracket = self.text.as_bytes().get(self.token.end) == Some(&b'[');
         match self.kind() {
             HloTokenKind::Mark('(') => self.shape().map(Some),
@@ -298,7 +298,7 @@ impl<'a> TokenCursor<'a> {
     }
 
     /// The elements of a constant of this shape.
-    pub fn literal(&mut self, shape: &Shape) -> Result<Literal, Diagnostic> {
+    pub(super) fn literal(&mut self, shape: &Shape) -> Result<Literal, Diagnostic> {
         let Some(array) = shape.as_array() else {
             return Err(self.at().error(format!("expected an array, found a constant of shape {shape}")));
         };

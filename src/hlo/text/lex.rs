@@ -43,15 +43,15 @@ pub(super) struct Position {
 
 impl Position {
     /// The start of the text.
-    pub const START: Self = Self { line: 1, column: 1 };
+    pub(super) const START: Self = Self { line: 1, column: 1 };
 
     /// The location in a file that is named later.
-    pub fn location(self) -> Location {
+    pub(super) fn location(self) -> Location {
         Location { line: Some(self.line), column: Some(self.column), ..Location::default() }
     }
 
     /// An error at this position.
-    pub fn error(self, message: impl Into<String>) -> Diagnostic {
+    pub(super) fn error(self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(self.location(), message)
     }
 }
@@ -65,7 +65,7 @@ pub(super) struct HloLexer<'a> {
 }
 
 impl<'a> HloLexer<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1, line_start: 0, leads_line: true }
     }
 
@@ -74,7 +74,7 @@ impl<'a> HloLexer<'a> {
     }
 
     /// The next token after white space and comments; `End` after the last token.
-    pub fn next(&mut self) -> HloToken<'a> {
+    pub(super) fn next(&mut self) -> HloToken<'a> {
         let closed = self.skip_blank();
         let (start, leads_line) = (self.at, self.leads_line);
         let at = Position { line: self.line, column: start - self.line_start + 1 };
@@ -87,7 +87,7 @@ impl<'a> HloLexer<'a> {
     }
 
     /// Skips `length` bytes.
-    pub fn skip(&mut self, length: usize) {
+    pub(super) fn skip(&mut self, length: usize) {
         self.advance(length.min(self.rest().len()));
     }
 

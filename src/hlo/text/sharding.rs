@@ -8,7 +8,7 @@ use crate::hlo::{Sharding, TileAssignment};
 
 impl TokenCursor<'_> {
     /// `{replicated}`, `{devices=[2,4]<=[8]}`, or several in another pair of braces.
-    pub fn sharding(&mut self) -> Result<Sharding, Diagnostic> {
+    pub(super) fn sharding(&mut self) -> Result<Sharding, Diagnostic> {
         self.expect('{')?;
         if self.kind() != HloTokenKind::Mark('{') {
             return self.array_sharding();
@@ -72,7 +72,7 @@ impl TokenCursor<'_> {
     }
 
     /// `{name="value",name={value}}`
-    pub fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Diagnostic> {
+    pub(super) fn frontend_attributes(&mut self) -> Result<BTreeMap<String, String>, Diagnostic> {
         let mut attributes = BTreeMap::new();
         self.list('{', '}', |cursor| {
             let at = cursor.at();

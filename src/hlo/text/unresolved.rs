@@ -37,7 +37,7 @@ pub(super) struct UnresolvedComputation {
 
 impl<'a> UnresolvedModule<'a> {
     /// The id of a computation that is defined or called at `at`.
-    pub fn mention(&mut self, name: &'a str, at: Position) -> CompId {
+    pub(super) fn mention(&mut self, name: &'a str, at: Position) -> CompId {
         *self.ids.entry(name).or_insert_with(|| {
             self.mentions.push((name, at));
             CompId::new(self.mentions.len() - 1)
@@ -45,12 +45,12 @@ impl<'a> UnresolvedModule<'a> {
     }
 
     /// The name of a computation.
-    pub fn name_of(&self, id: CompId) -> &'a str {
+    pub(super) fn name_of(&self, id: CompId) -> &'a str {
         self.mentions[id.index()].0
     }
 
     /// Adds the definition of a computation.
-    pub fn define(&mut self, id: CompId, definition: UnresolvedComputation) -> Result<(), Diagnostic> {
+    pub(super) fn define(&mut self, id: CompId, definition: UnresolvedComputation) -> Result<(), Diagnostic> {
         let at = definition.at;
         if let Some(first) = self.definitions.insert(id, definition) {
             let message = format!("duplicate computation name; first defined at line {}", first.at.line);
@@ -61,7 +61,7 @@ impl<'a> UnresolvedModule<'a> {
     }
 
     /// The computations that a computation calls.
-    pub fn callees(&self, id: CompId) -> Vec<CompId> {
+    pub(super) fn callees(&self, id: CompId) -> Vec<CompId> {
         let instrs = self.definitions.get(&id).into_iter().flat_map(|found| &found.computation.instrs);
         instrs.flat_map(|instr| instr.attrs.callees()).collect()
     }

@@ -38,7 +38,7 @@ macro_rules! table {
         /// header's names, without `PJRT_`.
         #[repr(C)]
         #[allow(missing_docs, non_snake_case)]
-        pub struct Api {
+        pub(crate) struct Api {
             pub struct_size: usize,
             pub extension_start: *mut c_void,
             pub pjrt_api_version: Version,

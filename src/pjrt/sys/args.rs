@@ -34,7 +34,7 @@ macro_rules! structs {
             #[repr(C)]
             #[allow(missing_docs)]
             #[derive(Clone, Copy)]
-            pub struct $name {
+            pub(crate) struct $name {
                 pub struct_size: usize,
                 pub extension_start: *mut c_void,
                 $( pub $field: $type, )*
@@ -74,7 +74,7 @@ macro_rules! opaque {
         $(
             #[doc = concat!("`PJRT_", stringify!($name), "`, known only to the plugin.")]
             #[repr(C)]
-            pub struct $name {
+            pub(crate) struct $name {
                 _private: [u8; 0],
             }
         )*
