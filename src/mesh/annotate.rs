@@ -9,11 +9,13 @@ use crate::{
     },
 };
 
-/// The custom call that says how its operand is to lie; both partitioners know it.
+/// The custom call that constrains the sharding of its operand; both partitioners know it.
 const CONSTRAINT: &str = "Sharding";
 
-/// Gives every value with a logical sharding of `module` the sharding that `plan` has for it: an instruction with a sharding has the one
-/// logical sharding that it comes from. The results of the entry are split as their values are.
+/// Turns the logical shardings of a module's values into shardings of `plan`. A value with several logical shardings is
+/// followed by a custom call for each. The results of the entry are sharded as their values.
+///
+/// [`step::build`](crate::step::build()) does this for a step with a mesh; its result must not be annotated again.
 pub fn annotate(module: Module, plan: &Plan) -> Module {
     let entry = module.entry;
     let mut annotator = Annotator {

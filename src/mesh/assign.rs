@@ -48,7 +48,7 @@ impl DimSharding {
     }
 }
 
-/// A tensor as it lies on a mesh.
+/// A tensor with its sharding over a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSharding {
     /// The tensor.
@@ -99,7 +99,7 @@ pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> T
     assign_along(mesh, rules, policy, tensor, None)
 }
 
-/// The same for a value that is computed with a parameter where it lies: its dimension of the name of `along` is split as
+/// The same for a value that is computed with a parameter as it is stored: its dimension of the name of `along` is split as
 /// that is, and the axes of that split no other.
 pub(super) fn assign_along(
     mesh: &Mesh,

@@ -7,25 +7,25 @@ use super::{
 };
 use crate::base::{DType, Diagnostics, Location, Partitioner};
 
-/// Everything that is wrong with a mesh config, and what it means.
+/// The result of a check: all problems of a mesh config, and how it shards the tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshReport {
     /// Every problem: those of the files, of the mesh, of the rules, of the tensors.
     pub problems: Diagnostics,
-    /// What the policy lets pass, and what that costs.
+    /// Rules that the policy allows not to be followed, with their costs.
     pub notes: Vec<PolicyNote>,
-    /// Every tensor on the mesh; `None` if the sizes of the mesh are unknown. Only without problems is it good to use.
+    /// The sharding of every tensor; `None` if the sizes of the mesh are unknown. Valid only if there are no problems.
     pub plan: Option<Plan>,
 }
 
-/// What a rule would have it otherwise, but for the policy.
+/// A rule that is not followed, because the policy allows that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyNote {
     /// The line of the rule.
     pub location: Location,
     /// What is done instead.
     pub message: String,
-    /// What it costs at rest on each device.
+    /// Additional bytes that each device stores.
     pub device_bytes: u64,
 }
 
@@ -42,31 +42,31 @@ pub struct Plan {
     policy: Policy,
 }
 
-/// Bytes that each device holds at rest.
+/// Bytes that each device stores between steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
-    /// Of frozen parameters.
+    /// Bytes of frozen parameters.
     pub base: u64,
-    /// Of trained factors.
+    /// Bytes of LoRA factors.
     pub adapters: u64,
-    /// Of what the optimizer keeps.
+    /// Bytes of the optimizer state.
     pub optimizer: u64,
 }
 
-/// What lies at rest on several devices alike.
+/// Stored tensors of which several devices hold identical copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicated {
-    /// What it is part of.
+    /// The kind of tensors.
     pub group: Group,
-    /// The axes along which every device holds the same.
+    /// The axes along which they are replicated.
     pub axes: Vec<String>,
-    /// How many devices hold the same.
+    /// Number of identical copies.
     pub copies: usize,
     /// The tensors.
     pub tensors: Vec<String>,
     /// Bytes that each device holds of them.
     pub bytes: u64,
-    /// How many of those would not be there if each tensor had one copy only, spread over all devices.
+    /// Bytes that each device would save if the tensors were sharded over all devices.
     pub extra_bytes: u64,
 }
 
@@ -100,7 +100,7 @@ impl Plan {
         DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
     }
 
-    /// What lies at rest on several devices alike, by group and axes.
+    /// The stored tensors that are replicated along axes, by group and axes.
     pub fn replicated(&self) -> Vec<Replicated> {
         let mut found: Vec<Replicated> = vec![];
         for sharding in self.stored() {

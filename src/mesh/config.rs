@@ -8,9 +8,9 @@ pub struct MeshConfig {
     pub location: Location,
     /// Its axes in the order of devices, slowest first.
     pub axes: Vec<AxisConfig>,
-    /// How tensors lie at rest, one rule for a dimension.
+    /// Rules of stored tensors, one for a dimension.
     pub store: Vec<Rule>,
-    /// How values lie in computation, one rule for a dimension.
+    /// Rules of values in computation, one for a dimension.
     pub compute: Vec<Rule>,
     /// What holds for some parameters at rest instead; later ones win.
     pub overrides: Vec<Override>,

@@ -11,7 +11,7 @@ pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p TensorSharding> {
     plan.tensors.iter().filter(means).collect()
 }
 
-/// How a tensor lies on a mesh and which line of the file decided that, a line for each dimension.
+/// The sharding of a tensor, with the line of the file that decided it, one line for each dimension.
 pub fn explain(sharding: &TensorSharding, mesh: &Mesh) -> String {
     let TensorSharding { tensor, dims } = sharding;
     let mut text = format!(

@@ -150,7 +150,7 @@ pub(super) fn alternatives(numbers: Vec<usize>) -> String {
     if texts.is_empty() { last } else { format!("{} or {last}", texts.join(", ")) }
 }
 
-/// A location without what stands there.
+/// A location without its item.
 pub(super) fn line(location: &crate::base::Location) -> crate::base::Location {
     crate::base::Location { item: None, ..location.clone() }
 }

@@ -15,7 +15,7 @@ pub struct LogicalSharding {
 pub enum RuleSet {
     /// `[store]`, and the overrides for a parameter of the base model.
     AtRest {
-        /// The Hugging Face name of the parameter; `*` stands for the layer where layers are stacked.
+        /// The Hugging Face name of the parameter, with `*` in place of the layer where layers are stacked.
         param: String,
     },
     /// `[compute]`.

@@ -1,8 +1,53 @@
-//! Layer 2: how tensors lie on a mesh of devices.
+//! Layer 2: how tensors are sharded over a mesh of devices.
 //!
-//! A mesh config is a TOML file. It names the axes of the mesh and says which of them split which named dimension: at
-//! rest (`[store]`: parameters, adapters, optimizer state) and in computation (`[compute]`: batches, activations).
-//! Nothing here knows a model or a plugin: the caller gives the tensors and the number of devices.
+//! A mesh config is a TOML file. `[mesh]` names the axes with their sizes; `[store]` maps named dimensions of parameters,
+//! adapters and optimizer state to axes, `[compute]` those of batches and activations:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use hloom::{
+//!     base::DType,
+//!     mesh,
+//!     model::{Config, LoraSpec},
+//!     step::{self, Packing, Workload},
+//! };
+//!
+//! let loaded = mesh::parse(
+//!     r#"
+//!     [mesh]
+//!     fsdp = 4
+//!     tensor = 2
+//!
+//!     [store]
+//!     embed = "fsdp"              # ZeRO-3: gathered where it is used
+//!     heads = "tensor"
+//!     kv_heads = "tensor"
+//!
+//!     [compute]
+//!     batch = "fsdp"
+//!     heads = "tensor"
+//!     kv_heads = "tensor"
+//!
+//!     [[override]]                # of single parameters
+//!     param = "lm_head"
+//!     dims = { embed = "none" }
+//!     "#,
+//!     Path::new("mesh.toml"),
+//! );
+//! let config = Config::builtin("llama3.1-8b")?;
+//! let lora = LoraSpec::all_linear(16, 32.0).resolve(&config)?;
+//! let workload =
+//!     Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off };
+//! // Every problem of the config for this workload is reported at once.
+//! let plan = loaded.plan(&step::tensors(workload), 8)?;
+//! let query = plan.find("model.layers.*.self_attn.q_proj.weight").unwrap();
+//! assert_eq!(query.shard_shape().to_string(), "bf16[32,16,128,1024]");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `docs/mesh-configs.md` describes every table and key. Nothing here knows a model or a plugin: the caller passes the tensors
+//! and the number of devices.
 
 mod code;
 mod config;

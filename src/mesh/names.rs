@@ -7,7 +7,7 @@ pub fn short(name: &str) -> &str {
     name.strip_suffix(".weight").unwrap_or(name)
 }
 
-/// Whether a pattern means this tensor. `*` stands for any text. `model.` before a name and `.weight` or `.bias` after it
+/// Whether a pattern matches this tensor. `*` matches any text. `model.` before a name and `.weight` or `.bias` after it
 /// may be left out; the layers are stacked into one tensor, whose name has `*` for the layer.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let name = name.strip_suffix(IN_COMPUTATION).unwrap_or(name);
@@ -18,7 +18,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
         .any(|name| glob(pattern, name))
 }
 
-/// Whether all of `text` matches `pattern`, in which `*` stands for any text.
+/// Whether all of `text` matches `pattern`, in which `*` matches any text.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
@@ -31,7 +31,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     text.ends_with(last)
 }
 
-/// What a parameter is called where it is computed with.
+/// The name of a parameter with its compute sharding, beside the stored one.
 pub fn in_computation(name: &str) -> String {
     format!("{}{IN_COMPUTATION}", name.strip_suffix(".weight").unwrap_or(name))
 }

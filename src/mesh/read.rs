@@ -193,7 +193,7 @@ impl Reader<'_> {
             let key = self.text.get(span).unwrap_or_default();
             let keys = keys.get_or_insert_with(|| key_lines(self.text));
             let before = |line: &&usize| Some(**line) < location.line;
-            // The parser tells where the second stands only.
+            // The parser reports the second position only.
             let first = keys.get(key).and_then(|lines| lines.iter().rev().find(before));
             let message = match first {
                 Some(&first) => {

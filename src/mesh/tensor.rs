@@ -1,16 +1,16 @@
 use super::{dim::Dim, logical::RuleSet};
 use crate::base::{ArrayShape, DType};
 
-/// What a tensor is part of.
+/// The kind of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// The frozen parameters.
     Base,
     /// The trained factors.
     Adapter,
-    /// What the optimizer keeps.
+    /// The optimizer state.
     Optimizer,
-    /// What is summed over micro-batches.
+    /// Gradients, summed over micro-batches.
     Gradient,
     /// A value of the computation.
     Activation,
@@ -18,23 +18,23 @@ pub enum Group {
     Batch,
 }
 
-/// A tensor to lay on a mesh.
+/// A tensor to be sharded over a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// As Hugging Face names it; `*` stands for the layer where the layers are stacked.
+    /// The name in Hugging Face's models, with `*` in place of the layer where layers are stacked.
     pub name: String,
-    /// What it is part of.
+    /// The kind of the tensor.
     pub group: Group,
     /// Named dimensions with their sizes, outermost first; without duplicates.
     pub dims: Vec<(Dim, usize)>,
     /// Element type.
     pub dtype: DType,
-    /// Which rules it goes by; an adapter and its optimizer state by those for the parameter that they adapt.
+    /// The rules that apply; for an adapter and its optimizer state, those for the adapted parameter.
     pub rules: RuleSet,
 }
 
 impl Tensor {
-    /// The base parameter whose overrides hold for it.
+    /// The base parameter whose overrides apply to it.
     pub fn param(&self) -> Option<&str> {
         match &self.rules {
             RuleSet::AtRest { param } | RuleSet::ComputeAsStored { param, .. } => Some(param),
@@ -42,7 +42,7 @@ impl Tensor {
         }
     }
 
-    /// Whether it lies at rest.
+    /// Whether it is stored between steps.
     pub fn is_stored(&self) -> bool {
         matches!(self.rules, RuleSet::AtRest { .. })
     }
@@ -52,7 +52,7 @@ impl Tensor {
         self.dims.iter().any(|&(name, _)| name == dim)
     }
 
-    /// Element type and sizes of the whole.
+    /// Element type and sizes before sharding.
     pub fn shape(&self) -> ArrayShape {
         ArrayShape::new(self.dtype, self.dims.iter().map(|&(_, size)| size).collect::<Vec<_>>())
     }

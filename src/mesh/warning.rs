@@ -1,4 +1,4 @@
-//! What the partitioner warns of, in the terms of the mesh config.
+//! Warnings of the partitioner, in the terms of the mesh config.
 
 use super::{DimSharding, LogicalSharding, Plan, TensorSharding, grid::line};
 use crate::{
@@ -6,9 +6,8 @@ use crate::{
     hlo::{CompId, Instr, InstrId, Module},
 };
 
-/// What warnings of the partitioner mean: where it can go from one sharding to another only by way of the whole tensor on
-/// every device, which tensor that is, and the lines of the mesh config that have it so. Other warnings stay as they are.
-/// `module` is what was compiled.
+/// Explains the partitioner's warnings about resharding by full replication: names the tensor and the lines of the mesh
+/// config that cause it. Other warnings are returned unchanged. `module` is the one that was compiled.
 pub fn explain_warnings(warnings: Vec<String>, module: &Module, plan: Option<&Plan>) -> Vec<String> {
     match plan {
         Some(plan) => warnings.iter().map(|warning| explain(warning, module, plan)).collect(),

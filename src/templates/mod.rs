@@ -1,8 +1,8 @@
 //! Layer 1: the layer mathematics, as HLO text with parameters in `hlo-templates/`.
 //!
 //! `NAME.hlo` holds one computation, `NAME.grad.hlo` beside it the gradient that replaces what autodiff would derive.
-//! `NAME@PLATFORM.hlo` and `NAME@PLATFORM.grad.hlo` are for one platform only, where a vendor's kernel stands in, say.
-//! A parameter is `$name`; it stands for an element type, a size, several sizes or a number. The files are embedded in the
+//! `NAME@PLATFORM.hlo` and `NAME@PLATFORM.grad.hlo` are for one platform only, for example with a vendor's kernel.
+//! A parameter is `$name`; its argument is an element type, a size, several sizes or a number. The files are embedded in the
 //! binary; a folder given by the user replaces them by name.
 
 mod embedded;
