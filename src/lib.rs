@@ -58,8 +58,8 @@
 //! # Layers
 //!
 //! A module uses only modules below it, and the files of a folder do not use each other in a circle; tests enforce both. From
-//! the bottom: [`base`]; [`hlo`], [`templates`] and, apart from these, [`pjrt`], [`store`], [`targets`]; [`autodiff`], [`mesh`],
-//! [`weights`], [`data`]; [`model`], [`optim`]; [`step`]; [`runtime`]; [`train`]; [`app`]; [`cli`]. Only `cli` reads the
+//! the bottom: [`base`]; [`hlo`], [`data`], [`store`], [`pjrt`], and [`targets`] above `pjrt`; [`autodiff`], [`mesh`];
+//! [`templates`]; [`model`], [`optim`]; [`weights`]; [`step`]; [`runtime`]; [`train`]; [`app`]; [`cli`]. Only `cli` reads the
 //! environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain `unsafe` code.
 //!
 //! # Glossary

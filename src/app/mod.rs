@@ -1,4 +1,4 @@
-//! Layer 7: the application as functions. Settings are resolved to plans, models and plugins are found, steps are compiled
+//! The application as functions. Settings are resolved to plans, models and plugins are found, steps are compiled
 //! and bundles read. Nothing here reads the environment or prints: what happens is reported to a [`Status`].
 
 mod compile;

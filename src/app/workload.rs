@@ -21,8 +21,7 @@ use crate::{
 /// };
 ///
 /// let settings = Settings { batch: Some(2), seq: Some(4096), ..Settings::default() };
-/// let one_device = BatchShards { num_shards: 1, multiple: 1 };
-/// let owned = OwnedWorkload::new("llama3.1-8b", &settings, one_device, &[Platform::Rocm])?;
+/// let owned = OwnedWorkload::new("llama3.1-8b", &settings, BatchShards::ONE, &[Platform::Rocm])?;
 /// let workload = owned.as_workload();
 /// // Without a setting, a step computes in the model's own type.
 /// assert_eq!((workload.batch, workload.seq, workload.dtype), (2, 4096, DType::BF16));

@@ -1,4 +1,4 @@
-//! Layer 2: reverse-mode differentiation of straight-line computations.
+//! Reverse-mode differentiation of straight-line computations.
 //!
 //! [`backward()`] adds the backward computation of a computation, from the cotangent of its result to those of chosen
 //! parameters. Only values on paths from these parameters to the result get cotangents, so that frozen weights cost

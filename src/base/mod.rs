@@ -1,4 +1,4 @@
-//! Layer 0: types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, names of
+//! Types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, names of
 //! settings, input and output files.
 
 mod diagnostic;

@@ -1,4 +1,4 @@
-//! Layer 7: the command line. It is the only place that reads the environment, prints, or exits.
+//! The command line. It is the only place that reads the environment, prints, or exits.
 
 mod env;
 mod home;

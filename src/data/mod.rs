@@ -1,4 +1,4 @@
-//! Layer 2: from files of text to batches of token ids.
+//! From files of text to batches of token ids.
 //!
 //! [`Sample`]s are read from JSON, rendered by the model's chat template, encoded by its [`Tokenizer`] as
 //! [`TokenizedSample`]s and collected in a [`Dataset`], which distributes them over rows, several in a row where it is

@@ -1,4 +1,4 @@
-//! Layer 1: the HLO intermediate representation, independent of models, meshes and devices.
+//! The HLO intermediate representation, independent of models, meshes and devices.
 //!
 //! A [`Module`] is an arena of [`Computation`]s, a computation is an arena of [`Instr`]s. An instruction has only earlier
 //! operands, and a computation calls only earlier computations. Ascending ids are therefore a topological order, and

@@ -1,4 +1,4 @@
-//! Layer 2: how tensors are sharded over a mesh of devices.
+//! How tensors are sharded over a mesh of devices.
 //!
 //! A mesh config is a TOML file. `[mesh]` names the axes with their sizes; `[store]` maps named dimensions of parameters,
 //! adapters and optimizer state to axes, `[compute]` those of batches and activations:

@@ -1,4 +1,4 @@
-//! Layer 3: the Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
+//! The Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
 
 mod adapters;
 mod config;

@@ -1,4 +1,4 @@
-//! Layer 3: AdamW, clipping and learning-rate schedules.
+//! AdamW, clipping and learning-rate schedules.
 
 mod adamw;
 mod clip;

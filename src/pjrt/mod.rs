@@ -1,4 +1,4 @@
-//! Layer 1': the boundary to PJRT plugins. It passes bytes and handles, and knows nothing of HLO.
+//! The boundary to PJRT plugins. It passes bytes and handles, and knows nothing of HLO.
 //!
 //! A [`Plugin`] starts a [`Client`], which compiles a [`PjrtProgram`] into a [`LoadedExecutable`] and allocates
 //! [`Buffer`]s. A [`Topology`] compiles for devices that are not present. Every call to a plugin goes through one

@@ -1,4 +1,4 @@
-//! Layer 5: a step on devices. A [`DeviceMesh`] is a target with its mesh config; [`Engine`] compiles and runs programs on
+//! A step on devices. A [`DeviceMesh`] is a target with its mesh config; [`Engine`] compiles and runs programs on
 //! it; [`DeviceState`] is the state on the devices between two runs: weights, adapters, optimizer state.
 
 pub mod bundle;

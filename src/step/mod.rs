@@ -1,4 +1,4 @@
-//! Layer 4: the training step as one module.
+//! The training step as one module.
 //!
 //! All layers have the same computation, so the forward pass is a loop over stacked parameters, and the backward pass another
 //! loop, which calls the layer's backward computation. Arguments and results are described by [`Slot`]s; loading, donation and

@@ -1,4 +1,4 @@
-//! Layer 1: the layer mathematics, as HLO text with parameters in `hlo-templates/`.
+//! The layer mathematics, as HLO text with parameters in `hlo-templates/`.
 //!
 //! `NAME.hlo` holds one computation, `NAME.grad.hlo` beside it the gradient that replaces what autodiff would derive.
 //! `NAME@PLATFORM.hlo` and `NAME@PLATFORM.grad.hlo` are for one platform only, for example with a vendor's kernel.

@@ -1,4 +1,4 @@
-//! Layer 6: uses of a step. [`run()`](run::run) trains, [`parity`] compares with reference values, [`generate`] decodes.
+//! Uses of a step. [`run()`](run::run) trains, [`parity`] compares with reference values, [`generate`] decodes.
 //! Nothing here prints: events go to an [`Observer`].
 
 mod adapter;

@@ -1,4 +1,4 @@
-//! Layer 2: model files on disk, read and written.
+//! Model files on disk, read and written.
 //!
 //! [`ModelFiles`] gives access to a Hugging Face folder or a GGUF file in Hugging Face's formats. [`Checkpoint`] maps its
 //! tensors: [`Checkpoint::read`] converts a window of a tensor from the mapped file. Every header is checked before it is
