@@ -142,6 +142,11 @@ fn check(name: &str) {
 }
 
 #[test]
+fn read() {
+    check("read");
+}
+
+#[test]
 fn round_trip() {
     check("round_trip");
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs, path::Path, process::Command};
 
 use crate::support::python;
-use hloom::hlo::{Computation, InstrId, Module, Opcode, Verified, proto, text, verify};
+use hloom::hlo::{Computation, InstrId, Module, Opcode, Verified, proto, raw, text, verify};
 
 const EVERY_OPCODE: &str = include_str!("every_opcode.hlo");
 /// What XLA prints of one function, annotated for each of its partitioners.
@@ -66,6 +66,46 @@ fn xla_reads_what_lies_on_the_host() {
 
     let Some(python) = python("jax", PYTHON) else { return };
     check_xla(&python, &module);
+}
+
+/// XLA reads what `hlo::raw` prints of a module as the module that it reads from the text itself, and refuses what it refuses.
+#[test]
+fn xla_reads_what_raw_prints_as_the_same_module() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<_> = ["every_opcode.hlo", "annotated_gspmd.hlo", "annotated_shardy.hlo"]
+        .map(|name| root.join("tests").join(name))
+        .to_vec();
+    let of_kind = fs::read_dir(root.join("tests/files/read")).unwrap();
+    files.extend(of_kind.map(|entry| entry.unwrap().path()));
+    files.sort();
+    let folder = tempfile::tempdir().unwrap();
+    let mut arguments = Vec::new();
+    for (index, path) in files.iter().enumerate() {
+        let content = fs::read_to_string(path).unwrap();
+        let source = content.split("// ---- expected ----").next().unwrap_or_default();
+        let (original, printed) =
+            (folder.path().join(format!("{index}.hlo")), folder.path().join(format!("{index}.printed")));
+        let text = raw::parse(source, &path.display().to_string()).map(|module| raw::print(&module));
+        fs::write(&original, source).unwrap();
+        fs::write(&printed, text.unwrap_or_default()).unwrap();
+        arguments.extend([original, printed]);
+    }
+
+    let Some(python) = python("jax", PYTHON) else { return };
+    let output = Command::new(python).arg(root.join("tests/xla_same.py")).args(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = String::from_utf8(output.stdout).unwrap();
+    let expect: String = files
+        .iter()
+        .map(|path| {
+            if path.file_name().unwrap().to_str().unwrap().starts_with("refused") {
+                "refused\n"
+            } else {
+                "same\n"
+            }
+        })
+        .collect();
+    assert_eq!(found, expect);
 }
 
 fn without_layouts(source: &str) -> String {

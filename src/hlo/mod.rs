@@ -19,6 +19,7 @@ mod module;
 mod names;
 mod opcode;
 pub mod proto;
+pub mod raw;
 mod sharding;
 pub mod shardy;
 mod slices;

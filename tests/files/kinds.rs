@@ -2,7 +2,7 @@
 
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
-    hlo::{ModuleBuilder, Verified, proto, text, verify},
+    hlo::{ModuleBuilder, Verified, proto, raw, text, verify},
 };
 
 use super::{Input, step};
@@ -19,6 +19,7 @@ pub struct Kind {
 
 /// Every kind.
 pub const KINDS: &[Kind] = &[
+    Kind { name: "read", settings: &[], run: read },
     Kind { name: "round_trip", settings: &[], run: round_trip },
     Kind { name: "proto", settings: &[], run: through_proto },
     Kind { name: "autodiff", settings: &["wrt", "save"], run: differentiate },
@@ -26,6 +27,20 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "lowering", settings: step::LOWERING_SETTINGS, run: step::lowering },
     Kind { name: "host_offload", settings: step::HOST_OFFLOAD_SETTINGS, run: step::host_offload },
 ];
+
+/// The text of any HLO module, read and printed, or the diagnostics.
+fn read(input: &Input) -> Result<String, String> {
+    let module = match raw::parse(input.text.as_str(), &input.name) {
+        Ok(module) => module,
+        Err(diagnostics) => return Ok(diagnostics.to_string()),
+    };
+    let printed = raw::print(&module);
+    let again = raw::parse(printed.as_str(), &input.name).map_err(|error| error.to_string())?;
+    if raw::print(&again) != printed {
+        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name));
+    }
+    Ok(printed)
+}
 
 /// The printed module, or the diagnostics of the parser or verifier.
 fn round_trip(input: &Input) -> Result<String, String> {

@@ -1,0 +1,103 @@
+//! A module as HLO text, which XLA reads as the same module.
+
+use std::fmt::Write;
+
+use super::{
+    attr::AttrName,
+    module::{Attr, CompId, Computation, Module},
+};
+
+/// The text of a module. Values of attributes are as they were read; names begin with `%`, so that no name is a keyword.
+pub fn print(module: &Module) -> String {
+    let mut out = String::with_capacity(module.text.len());
+    out.push_str("HloModule ");
+    out.push_str(module.name());
+    for attr in &module.attrs {
+        push_attr(&mut out, module, attr);
+    }
+    if module.is_single() {
+        let _ = write!(out, ", {}=true", AttrName::IsScheduled.name());
+    }
+    out.push_str("\n\n");
+    if !module.frames.text.is_empty() {
+        out.push_str(module.str(module.frames.text));
+        out.push_str("\n\n");
+    }
+    for id in module.ids() {
+        print_computation(&mut out, module, id);
+    }
+    // One line feed ends the text.
+    out.pop();
+    out
+}
+
+fn print_computation(out: &mut String, module: &Module, id: CompId) {
+    let computation = &module.computations[id.index()];
+    out.push_str(if id == module.entry { "ENTRY %" } else { "%" });
+    out.push_str(module.computation_name(id));
+    out.push_str(" {\n");
+    for (index, instr) in computation.instrs.iter().enumerate() {
+        out.push_str(if index == computation.root { "  ROOT %" } else { "  %" });
+        out.push_str(module.str_in(computation, instr.name));
+        out.push_str(" = ");
+        out.push_str(module.shapes.text(instr.shape));
+        out.push(' ');
+        match instr.wrapped {
+            Some(wrapped) => out.push_str(wrapped.name()),
+            None => out.push_str(instr.opcode.name()),
+        }
+        if instr.wrapped.is_some() {
+            out.push_str(&instr.opcode.name()["async".len()..]);
+        }
+        out.push('(');
+        out.push_str(module.str_in(computation, instr.payload));
+        for (position, operand) in instr.operands(computation).iter().enumerate() {
+            out.push_str(if position == 0 { "%" } else { ", %" });
+            out.push_str(module.str_in(computation, computation.instrs[operand.index()].name));
+        }
+        out.push(')');
+        for index in instr.attr_range() {
+            print_attr(out, module, computation, index);
+        }
+        out.push('\n');
+    }
+    out.push('}');
+    if let Some(thread) = computation.thread {
+        let _ = write!(out, ", execution_thread=\"{}\"", module.str(thread));
+    }
+    out.push_str("\n\n");
+}
+
+/// An attribute of an instruction; references by the names of what they refer to.
+fn print_attr(out: &mut String, module: &Module, computation: &Computation, index: usize) {
+    let attr = &computation.attrs[index];
+    let key = index as u32;
+    let names: Vec<&str> = match attr.name {
+        Some(name) if name.is_call() => {
+            let of_attr = computation.callees.iter().skip(computation.callees.partition_point(|c| c.0 < key));
+            of_attr.take_while(|c| c.0 == key).map(|c| module.computation_name(c.1)).collect()
+        }
+        Some(AttrName::ControlPredecessors) => {
+            let found = &computation.predecessors;
+            let of_attr = found.iter().skip(found.partition_point(|p| p.0 < key)).take_while(|p| p.0 == key);
+            let name = |instr: usize| module.str_in(computation, computation.instrs[instr].name);
+            of_attr.map(|p| name(p.1.index())).collect()
+        }
+        _ => return push_attr(out, module, attr),
+    };
+    let _ = write!(out, ", {}=", module.str(attr.spelling));
+    let list = matches!(
+        attr.name,
+        Some(AttrName::BranchComputations | AttrName::CalledComputations | AttrName::ControlPredecessors)
+    );
+    out.push_str(if list { "{" } else { "" });
+    for (position, name) in names.into_iter().enumerate() {
+        out.push_str(if position == 0 { "%" } else { ", %" });
+        out.push_str(name);
+    }
+    out.push_str(if list { "}" } else { "" });
+}
+
+fn push_attr(out: &mut String, module: &Module, attr: &Attr) {
+    let _ = write!(out, ", {}={}", module.str(attr.spelling), module.str(attr.value));
+}
