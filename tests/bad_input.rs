@@ -1,5 +1,5 @@
-//! What hloom says of input that is not right: the file, the place in it, and what would be right. Every case also
-//! checks the exit code, that no results are given and that no file has changed.
+//! Messages about invalid input: the file, the location, and what was expected. Every case also checks the exit code, that
+//! standard output is empty and that no file has changed.
 
 mod bundle;
 mod data;

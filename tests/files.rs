@@ -5,7 +5,9 @@ mod step;
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
+    error::Error,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +20,9 @@ const SEPARATOR: &str = "// ---- expected ----\n";
 
 /// The start of a line with a setting: `//@ key: value`.
 const SETTING: &str = "//@ ";
+
+/// Result of a file test. An `Err` is an invalid or failed test.
+type TestResult<T> = Result<T, Box<dyn Error>>;
 
 /// Whether a wrong expectation is an error or is replaced.
 #[derive(Clone, Copy)]
@@ -37,17 +42,19 @@ struct Input {
 
 impl Input {
     /// Reads the settings of `text`, the part of a file above the separator.
-    fn read(name: &str, text: &str, known: &[&str]) -> Result<Self, String> {
+    fn read(name: &str, text: &str, known: &[&str]) -> TestResult<Self> {
         let mut input = Self { name: name.to_owned(), settings: BTreeMap::new(), text: String::new() };
         for (line, number) in text.lines().zip(1..) {
             if let Some(setting) = line.strip_prefix(SETTING) {
                 let found = setting.split_once(": ").filter(|(key, _)| known.contains(key));
                 let Some((key, value)) = found else {
                     let keys = known.join(", ");
-                    return Err(format!("{name}:{number}: expected a setting among {keys}, found {setting}"));
+                    return Err(
+                        format!("{name}:{number}: expected a setting among {keys}, found {setting}").into()
+                    );
                 };
                 if input.settings.insert(key.to_owned(), value.trim().to_owned()).is_some() {
-                    return Err(format!("{name}:{number}: duplicate setting: {key}"));
+                    return Err(format!("{name}:{number}: duplicate setting: {key}").into());
                 }
             } else {
                 input.text.push_str(line);
@@ -62,30 +69,31 @@ impl Input {
     }
 
     /// The value of a setting with names for its values.
-    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> Result<T, String> {
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)], default: T) -> TestResult<T> {
         let Some(value) = self.setting(key) else { return Ok(default) };
         let found = choices.iter().find(|(name, _)| *name == value);
         found.map(|(_, choice)| *choice).ok_or_else(|| {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-            format!("{}: expected {key} to be one of {}, found {value}", self.name, names.join(", "))
+            let names = names.join(", ");
+            format!("{}: expected {key} to be one of {names}, found {value}", self.name).into()
         })
     }
 
     /// The numbers of a setting, separated by commas.
-    fn numbers(&self, key: &str) -> Result<Vec<usize>, String> {
+    fn numbers(&self, key: &str) -> TestResult<Vec<usize>> {
         let texts = self.setting(key).into_iter().flat_map(|value| value.split(','));
         texts
             .map(|text| {
                 text.trim()
                     .parse()
-                    .map_err(|_| format!("{}: expected {key} to be numbers, found {text}", self.name))
+                    .map_err(|_| format!("{}: expected {key} to be numbers, found {text}", self.name).into())
             })
             .collect()
     }
 }
 
 /// Runs one file test.
-fn run(path: &Path, kind: &Kind, mode: Mode) -> Result<(), String> {
+fn run(path: &Path, kind: &Kind, mode: Mode) -> TestResult<()> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or("the file name is not UTF-8")?;
     let content = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
     let (above, expected) = match content.split_once(SEPARATOR) {
@@ -100,20 +108,20 @@ fn run(path: &Path, kind: &Kind, mode: Mode) -> Result<(), String> {
         Mode::Compare => compare(name, expected, &found),
         Mode::Bless if expected == Some(&found) => Ok(()),
         Mode::Bless => fs::write(path, format!("{}\n\n{SEPARATOR}{found}", above.trim_end()))
-            .map_err(|error| format!("{name}: {error}")),
+            .map_err(|error| format!("{name}: {error}").into()),
     }
 }
 
 /// Reports a difference of the expected and the found text as a unified diff.
-fn compare(name: &str, expected: Option<&str>, found: &str) -> Result<(), String> {
+fn compare(name: &str, expected: Option<&str>, found: &str) -> TestResult<()> {
     let hint = "hint: HLOOM_BLESS=1 writes the found text; read the diff before you commit it";
     match expected {
-        None => Err(format!("{name}: no expected text\n{hint}")),
+        None => Err(format!("{name}: no expected text\n{hint}").into()),
         Some(expected) if expected == found => Ok(()),
         Some(expected) => {
             let diff = TextDiff::from_lines(expected, found);
             let diff = diff.unified_diff().context_radius(3).header("expected", "found").to_string();
-            Err(format!("{name}:\n{diff}{hint}"))
+            Err(format!("{name}:\n{diff}{hint}").into())
         }
     }
 }
@@ -137,7 +145,8 @@ fn check(name: &str) {
     let mode = if env::var_os("HLOOM_BLESS").is_some() { Mode::Bless } else { Mode::Compare };
     let files = files(kind);
     assert!(files.len() > 1, "expected at least two files of the kind {name}");
-    let failures: Vec<String> = files.iter().filter_map(|path| run(path, kind, mode).err()).collect();
+    let failures = files.iter().filter_map(|path| run(path, kind, mode).err());
+    let failures: Vec<String> = failures.map(|error| error.to_string()).collect();
     assert!(failures.is_empty(), "tests/files/{name}:\n{}", failures.join("\n\n"));
 }
 
@@ -199,7 +208,7 @@ fn a_changed_expectation_fails_and_is_blessed() {
         let copy = scratch.path().join(name);
         let (others, last_line) = content.trim_end().rsplit_once('\n').unwrap();
         fs::write(&copy, format!("{others}\nchanged {last_line}\n")).unwrap();
-        let error = run(&copy, kind, Mode::Compare).unwrap_err();
+        let error = run(&copy, kind, Mode::Compare).unwrap_err().to_string();
         let difference = format!("\n-changed {last_line}\n+{last_line}\nhint: HLOOM_BLESS=1 ");
         assert!(error.starts_with(&format!("{name}:\n--- expected\n+++ found\n@@ ")), "{error}");
         assert!(error.contains(&difference), "{error}");
@@ -214,7 +223,7 @@ fn a_file_without_expected_text_fails_and_is_blessed() {
     let path = scratch.path().join("new.hlo");
     let kind = KINDS.iter().find(|kind| kind.name == "round_trip").unwrap();
     fs::write(&path, "HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }\n").unwrap();
-    let error = run(&path, kind, Mode::Compare).unwrap_err();
+    let error = run(&path, kind, Mode::Compare).unwrap_err().to_string();
     assert!(error.starts_with("new.hlo: no expected text\nhint: HLOOM_BLESS=1 "), "{error}");
     run(&path, kind, Mode::Bless).unwrap();
     run(&path, kind, Mode::Compare).unwrap();
@@ -225,8 +234,8 @@ fn a_file_without_expected_text_fails_and_is_blessed() {
 #[test]
 fn invalid_settings_are_reported_with_their_line() {
     let check = |text: &str, expect: &str| {
-        let error = Input::read("x.hlo", text, &["wrt", "save"]).err();
-        assert_eq!(error.as_deref(), Some(expect));
+        let error = Input::read("x.hlo", text, &["wrt", "save"]).err().unwrap();
+        assert_eq!(error.to_string(), expect);
     };
     check("\n//@ wrong: 1\n", "x.hlo:2: expected a setting among wrt, save, found wrong: 1");
     check("//@ wrt 1\n", "x.hlo:1: expected a setting among wrt, save, found wrt 1");

@@ -165,7 +165,7 @@ fn prefixes_of_wrappers_are_left_out() {
             },
             false,
         );
-        let expect = format!("model: the tensor names {expect}; they are read without regard to it");
+        let expect = format!("model: the tensor names {expect}; this difference is ignored");
         assert_eq!(opened(&world), (false, vec![expect]));
     };
     for prefix in ["_orig_mod.", "module.", "base_model.model.", "language_model.", "model."] {
@@ -195,8 +195,8 @@ fn a_prefix_that_is_not_the_only_difference_is_one_line() {
     );
     world.refuses(
         TRAIN,
-        "error: model: the tensor names have the prefix `_orig_mod.`, which a Llama's do not have, and without regard to \
-         it `model.norm.weight` is missing\n",
+        "error: model: the tensor names have the prefix `_orig_mod.`, which a Llama's do not have; apart from the \
+         prefix, `model.norm.weight` is missing\n",
     );
 }
 
@@ -358,7 +358,7 @@ fn an_adapter_of_a_wrapped_model_is_read_with_a_warning() {
     let plain = with_adapter(|_| {}).succeeds(GENERATE);
     assert_eq!(world.succeeds(GENERATE), plain);
     let expect = "warning: adapter/adapter_model.safetensors: the tensor names have the prefix \
-                  `base_model.model.language_model.`, expected `base_model.model.`; they are read without regard to it";
+                  `base_model.model.language_model.`, expected `base_model.model.`; this difference is ignored";
     assert_eq!(said_of_adapter(&world), [expect]);
 }
 

@@ -197,6 +197,30 @@ fn surroundings(source: &Source<'_>) -> Vec<String> {
     places.map(|(at, word)| source.report(at, format!("only `cli` may use `{word}`"))).collect()
 }
 
+/// An error that is a text cannot have a location, a hint or a cause.
+fn text_errors(source: &Source<'_>) -> Vec<String> {
+    let found = source.places("Result<").into_iter().filter(|&at| {
+        let arguments = &source.code[at + "Result<".len()..];
+        let (mut depth, mut last) = (0, 0);
+        for (offset, c) in arguments.char_indices() {
+            match c {
+                '>' if arguments[..offset].ends_with('-') => {}
+                '>' if depth == 0 => {
+                    let error = arguments[last..offset].trim().trim_end_matches(',');
+                    return last > 0 && error == "String";
+                }
+                '<' | '(' | '[' => depth += 1,
+                '>' | ')' | ']' => depth -= 1,
+                ',' if depth == 0 && arguments[offset + 1..].trim_start().starts_with('>') => {}
+                ',' if depth == 0 => last = offset + 1,
+                _ => {}
+            }
+        }
+        false
+    });
+    found.map(|at| source.report(at, "expected a typed error or a `Diagnostic`, found a `String`")).collect()
+}
+
 fn unfinished(source: &Source<'_>) -> Vec<String> {
     let words = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
     let places = words.iter().flat_map(|word| source.places(word).into_iter().map(move |at| (at, *word)));
@@ -224,7 +248,7 @@ fn top_level<'a>(names: impl IntoIterator<Item = &'a str>, ignored: &str) -> Vec
 }
 
 const RULES: &[fn(&Source<'_>) -> Vec<String>] =
-    &[arrows, length, unsafe_blocks, surroundings, unfinished, wording::flags];
+    &[arrows, length, unsafe_blocks, surroundings, text_errors, unfinished, wording::flags];
 
 fn reports(path: &str, text: &str) -> Vec<String> {
     let mut found = machine_paths(path, text);
@@ -283,6 +307,25 @@ fn every_file_is_tidy() {
 #[track_caller]
 fn check(path: &str, text: &str, expected: &[&str]) {
     assert_eq!(reports(path, text), expected);
+}
+
+#[test]
+fn an_error_that_is_a_text_is_found() {
+    let report = |line: &usize| {
+        format!("src/base/a.rs:{line}: expected a typed error or a `Diagnostic`, found a `String`")
+    };
+    let check = |text: &str, lines: &[usize]| {
+        let expected: Vec<String> = lines.iter().map(report).collect();
+        assert_eq!(reports("src/base/a.rs", text), expected, "{text}");
+    };
+    check("fn f() -> Result<(), String> {}", &[1]);
+    check("type F = fn(u8) -> Result<\n    Map<u8, fn() -> u8>,\n    String,\n>;", &[1]);
+    check("fn f() -> Result<String, Error> {}\nfn g() -> io::Result<String> {}", &[]);
+    check(
+        "fn f() -> Result<BTreeMap<u8, String>, Error> {}\nfn g() -> Result<Map<u8, Result<u8, String>>> {}",
+        &[2],
+    );
+    check("// Result<u8, String>", &[]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ pub fn compile(
 /// The devices of every target. They are equally many, since the module is the same for all.
 ///
 /// # Errors
-/// If they are not, a target is given twice, or several devices have no mesh.
+/// If they are not, a target is a duplicate, or several devices have no mesh.
 pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<DeviceMesh>, AppError> {
     let invalid = |problem: String, hint: &str| {
         AppError::from(TrainError::Setting { setting: Setting::Target, problem, hint: Some(hint.to_owned()) })

@@ -361,10 +361,10 @@ mod tests {
         check(&[2, 2, 2], &[&[1], &[], &[0, 2]], "{devices=[2,1,4]<=[2,2,2]T(1,0,2)}");
     }
 
-    fn listed(tiles: &[usize], devices: &[usize]) -> Result<String, String> {
+    fn listed(tiles: &[usize], devices: &[usize]) -> Result<String, Diagnostic> {
         let devices = TileAssignment::Listed(devices.to_vec());
         let sharding = Sharding::tiled(tiles.to_vec(), 1, devices);
-        sharding.map(|sharding| sharding.to_string()).map_err(|error| error.message)
+        sharding.map(|sharding| sharding.to_string())
     }
 
     #[test]
@@ -379,10 +379,10 @@ mod tests {
 
     #[test]
     fn invalid_tile_assignments_are_refused() {
-        assert_eq!(listed(&[4], &[0, 1]).unwrap_err(), "expected 4 devices in a sharding, found 2");
-        assert_eq!(listed(&[2], &[1, 1]).unwrap_err(), "duplicate device 1 in a sharding");
+        assert_eq!(listed(&[4], &[0, 1]).unwrap_err().message, "expected 4 devices in a sharding, found 2");
+        assert_eq!(listed(&[2], &[1, 1]).unwrap_err().message, "duplicate device 1 in a sharding");
         let message = "expected between 1 and 1048576 devices in a sharding, found sizes [0, 2]";
-        assert_eq!(listed(&[0, 2], &[]).unwrap_err(), message);
+        assert_eq!(listed(&[0, 2], &[]).unwrap_err().message, message);
         let iota = TileAssignment::Iota { reshape: vec![2, 2], perm: vec![1, 1] };
         let message = "expected a permutation of 2 dimensions, found [1, 1]";
         assert_eq!(Sharding::tiled(vec![4], 1, iota).unwrap_err().message, message);

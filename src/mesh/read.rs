@@ -305,7 +305,7 @@ impl Reader<'_> {
     }
 
     fn rule(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Rule> {
-        let Ok(dim) = name.parse::<Dim>() else {
+        let Some(dim) = Dim::from_name(name) else {
             let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
             self.report(Code::UnknownDim, location, format!("unknown dimension: {name}"), hint);
             return None;

@@ -1,13 +1,31 @@
 //! Explains errors of the system's loader.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{elf, error::PjrtError, library_file};
 
-/// The error for the loader's message `reason` about the plugin at `path`.
-pub(crate) fn explain(path: &Path, reason: String) -> PjrtError {
+/// Message of the system's loader, which names the library and the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct LoaderMessage(String);
+
+impl LoaderMessage {
+    /// The innermost text of a loader's error.
+    pub(super) fn new(error: &dyn Error) -> Self {
+        error.source().map_or_else(|| Self(error.to_string()), Self::new)
+    }
+
+    /// Whether the message is about `library`.
+    pub(crate) fn names(&self, library: &str) -> bool {
+        self.0.strip_prefix(library).is_some_and(|rest| rest.starts_with(": "))
+    }
+}
+
+/// The error for the loader's message about the plugin at `path`.
+pub(crate) fn explain(path: &Path, LoaderMessage(reason): LoaderMessage) -> PjrtError {
     const MISSING: &str = ": cannot open shared object file: No such file or directory";
     const EXECUTABLE: &str = "cannot dynamically load position-independent executable";
     const UNDEFINED: &str = ": undefined symbol: ";
@@ -77,7 +95,7 @@ mod tests {
 
     #[track_caller]
     fn check(reason: &str, expect: &str) {
-        assert_eq!(explain(Path::new("/p.so"), reason.to_owned()).to_string(), expect);
+        assert_eq!(explain(Path::new("/p.so"), LoaderMessage(reason.to_owned())).to_string(), expect);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use super::{
     call::Table,
     error::PjrtError,
-    library_file, loader,
+    library_file,
+    loader::{self, LoaderMessage},
     options::{self, NamedValue},
     sys::{self, Api, CStruct, MIN_MINOR},
 };
@@ -132,7 +133,7 @@ pub(crate) fn quiet_logs() {
 
 /// Loads the library and gets its table of calls.
 fn open(path: &Path) -> Result<Table, PjrtError> {
-    let library = load_library(path).map_err(|reason| loader::explain(path, reason))?;
+    let library = load_library(path).map_err(|message| loader::explain(path, message))?;
     // SAFETY: the C API defines the symbol's type.
     let get_api = unsafe { library.get::<unsafe extern "C" fn() -> *mut Api>(b"GetPjrtApi\0") }
         .map_err(|_| PjrtError::NotAPlugin { path: path.to_owned() })?;
@@ -154,26 +155,21 @@ fn open(path: &Path) -> Result<Table, PjrtError> {
 ///
 /// # Errors
 /// The loader's message.
-pub(crate) fn keep_library(path: &Path) -> Result<(), String> {
+pub(crate) fn keep_library(path: &Path) -> Result<(), LoaderMessage> {
     std::mem::forget(load_library(path)?);
     Ok(())
 }
 
 /// Loads a shared library with all of its symbols: by default one that is missing would end the process when it is first
 /// called.
-fn load_library(path: &Path) -> Result<Library, String> {
+fn load_library(path: &Path) -> Result<Library, LoaderMessage> {
     #[cfg(unix)]
     // SAFETY: loading runs the library's initializers. The user chose the library to be run.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     #[cfg(not(unix))]
     // SAFETY: as above.
     let library = unsafe { Library::new(path) };
-    library.map_err(|error| loader_text(&error))
-}
-
-/// The innermost text of a loader's error, which names the library and the reason.
-fn loader_text(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), loader_text)
+    library.map_err(|error| LoaderMessage::new(&error))
 }
 
 /// Calls the function `name` of a library.

@@ -170,13 +170,13 @@ impl Checkpoint {
             self.names().map(|name| renamed.get(name).map_or(name, String::as_str)).collect();
         let missing: Vec<&str> = expected.iter().copied().filter(|name| !names.contains(name)).collect();
         if let Some(missing) = describe_missing(&missing) {
-            let message = format!("{message}, and without regard to it {missing}");
+            let message = format!("{message}; apart from the prefix, {missing}");
             return Err(Diagnostics(vec![Diagnostic::error(location, message)]));
         }
         let tensors = std::mem::take(&mut self.tensors);
         let renamed = |name: String| renamed.get(&name).cloned().unwrap_or(name);
         self.tensors = tensors.into_iter().map(|(name, tensor)| (renamed(name), tensor)).collect();
-        self.warn(Diagnostic::error(location, format!("{message}; they are read without regard to it")));
+        self.warn(Diagnostic::error(location, format!("{message}; this difference is ignored")));
         Ok(())
     }
 

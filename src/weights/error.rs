@@ -69,7 +69,7 @@ pub enum WeightsError {
         source: serde_json::Error,
     },
     /// A file is shorter than its header says.
-    #[error("{} is cut short: expected {expected} bytes, found {found}", path.display())]
+    #[error("{} is truncated: expected {expected} bytes, found {found}", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,

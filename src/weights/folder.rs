@@ -72,7 +72,7 @@ fn open_shards(folder: &Path, index: &Path) -> Result<Folder, WeightsError> {
         files::refuse_dangling(&path)?;
         if !path.is_file() {
             diagnostics.push(
-                Diagnostic::error(location.clone(), format!("the folder has no such shard: {shard}"))
+                Diagnostic::error(location.clone(), format!("missing shard: {shard}"))
                     .with_hint("download the shard, or remove what the index names beyond the model"),
             );
             absent.insert(shard);
@@ -167,7 +167,7 @@ mod tests {
             r#"{"a": "4.safetensors", "d": "../3.safetensors"}"#,
             &[
                 "model.safetensors.index.json: a shard outside of the folder: ../3.safetensors",
-                "model.safetensors.index.json: the folder has no such shard: 4.safetensors",
+                "model.safetensors.index.json: missing shard: 4.safetensors",
                 "  hint: download the shard, or remove what the index names beyond the model",
             ],
         );

@@ -1,4 +1,4 @@
-//! Bundles that cannot be made, are none, have been edited, or are for something else.
+//! Bundles that are malformed, edited, or made for another run.
 
 use std::{fs, sync::OnceLock};
 
@@ -34,7 +34,7 @@ fn world() -> World {
 }
 
 #[test]
-fn another_use_than_the_bundle_was_made_for() {
+fn settings_that_differ_from_the_bundle_are_refused() {
     let world = world();
     let fsdp2 = format!("{}/mesh-configs/fsdp2.toml", env!("CARGO_MANIFEST_DIR"));
     for (options, expect) in [
@@ -59,7 +59,7 @@ fn another_use_than_the_bundle_was_made_for() {
 }
 
 #[test]
-fn another_model() {
+fn a_model_that_differs_from_the_bundle_is_refused() {
     let world = world();
     world.change_json("model/config.json", |config| config["rms_norm_eps"] = 0.5.into());
     let expect = "--model: `rms_norm_eps` of model: the bundle was made for 0.00001, found: 0.5";
@@ -67,7 +67,7 @@ fn another_model() {
 }
 
 #[test]
-fn files_that_have_changed() {
+fn changed_files_of_a_bundle_are_refused() {
     for file in ["module.hlo.pb", "executable.cpu:1.bin", "memory.json"] {
         let world = world();
         let name = format!("bundle/{file}");
@@ -90,7 +90,7 @@ fn files_that_have_changed() {
 }
 
 #[test]
-fn folders_that_are_no_bundles() {
+fn folders_without_a_bundle_are_refused() {
     let world = world();
     let train = TRAIN.replace("--bundle bundle", "--bundle model");
     world.refuses(&train, &format!("error: not a bundle: model: it has no manifest.json\n{MAKES}"));
@@ -102,7 +102,7 @@ fn folders_that_are_no_bundles() {
 }
 
 #[test]
-fn a_manifest_that_has_changed() {
+fn a_changed_manifest_is_refused() {
     let world = world();
     let expected = hloom::runtime::bundle::sha256(&world.read("bundle/manifest.json"));
     world.change_json("bundle/manifest.json", |manifest| manifest["made"]["batch"] = 8.into());
@@ -115,7 +115,7 @@ fn a_manifest_that_has_changed() {
 }
 
 #[test]
-fn manifests_that_name_files_elsewhere() {
+fn manifests_with_paths_outside_the_bundle_are_refused() {
     let world = world();
     let manifest = world.read("bundle/manifest.json");
     for name in ["../rows.jsonl", "/etc/passwd", "/", ".", "..", "", "a/b", "./module.hlo.pb", "a\\b"] {
@@ -143,7 +143,7 @@ fn check_manifest(world: &World, text: &[u8], reason: &str) {
 }
 
 #[test]
-fn manifests_that_are_no_manifests() {
+fn malformed_manifests_are_refused() {
     let world = world();
     let check = |text: &[u8], reason: &str| check_manifest(&world, text, reason);
     check(b"", "expected JSON, found an empty file");
@@ -163,7 +163,7 @@ fn manifests_that_are_no_manifests() {
 }
 
 #[test]
-fn manifests_whose_values_cannot_be() {
+fn manifests_with_invalid_values_are_refused() {
     let world = world();
     let whole: serde_json::Value = serde_json::from_slice(&world.read("bundle/manifest.json")).unwrap();
     let check = |pointer: &str, value: serde_json::Value, reason: &str| {
@@ -201,7 +201,7 @@ fn manifests_whose_values_cannot_be() {
 
 #[test]
 #[cfg(unix)]
-fn a_pipe_is_no_file_of_a_bundle() {
+fn a_pipe_in_a_bundle_is_refused() {
     let world = world();
     world.remove("bundle/memory.json");
     let made = std::process::Command::new("mkfifo").arg(world.path("bundle/memory.json")).status();
@@ -212,7 +212,7 @@ fn a_pipe_is_no_file_of_a_bundle() {
 }
 
 #[test]
-fn recompiling_without_a_bundle() {
+fn recompiling_without_a_bundle_is_refused() {
     let world = World::new();
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --offline --recompile",
@@ -222,7 +222,7 @@ fn recompiling_without_a_bundle() {
 }
 
 #[test]
-fn targets_that_cannot_be() {
+fn invalid_targets_are_refused() {
     let world = World::new();
     let mesh = format!("{}/mesh-configs/fsdp8.toml", env!("CARGO_MANIFEST_DIR"));
     let compile = format!("{COMPILE} --out bundle");
@@ -260,7 +260,7 @@ fn targets_that_cannot_be() {
 }
 
 #[test]
-fn a_mesh_of_eight_on_a_target_of_four() {
+fn a_mesh_of_eight_on_a_target_of_four_is_refused() {
     let world = World::new();
     let mesh = format!("{}/mesh-configs/fsdp8.toml", env!("CARGO_MANIFEST_DIR"));
     let ran = world.hloom(&format!("{COMPILE} --out bundle --mesh {mesh} --target cpu:4"));

@@ -1,4 +1,4 @@
-//! Rows.
+//! Sample files.
 
 use crate::support::world::World;
 
@@ -26,7 +26,7 @@ fn check_accepted(content: impl AsRef<[u8]>, expect: &str) {
 }
 
 #[test]
-fn broken_lines_are_named_all_at_once() {
+fn all_malformed_lines_are_reported() {
     check(
         "{\"text\": \"a\"}\n{\"text\":\n",
         "error: d.jsonl:2: not JSON at column 8: EOF while parsing a value\n",
@@ -50,7 +50,7 @@ fn broken_lines_are_named_all_at_once() {
 }
 
 #[test]
-fn files_without_samples() {
+fn files_without_samples_are_refused() {
     let expect = "error: d.jsonl: expected at least one sample, found none\n\n\
                   hint: write one JSON object a line: {\"messages\": [...]}, {\"prompt\": ..., \"completion\": ...} or \
                   {\"text\": ...}\n";
@@ -63,7 +63,7 @@ fn files_without_samples() {
 }
 
 #[test]
-fn more_held_out_samples_than_the_file_has() {
+fn holding_out_all_samples_is_refused() {
     World::new().refuses(
         "train --model model --data rows.jsonl --out out --held-out 8",
         "error: rows.jsonl: expected fewer than 8 held-out samples of 8, found: 8\n\n\
@@ -72,7 +72,7 @@ fn more_held_out_samples_than_the_file_has() {
 }
 
 #[test]
-fn marks_and_blank_lines_of_other_systems_are_accepted() {
+fn byte_order_marks_crlf_and_blank_lines_are_accepted() {
     check_accepted(
         "\u{feff}{\"text\": \"abc\"}\r\n\r\n  {\"text\": \"abcd\"}\r\n\n",
         "2 samples, 5 labelled tokens\n",
@@ -95,7 +95,7 @@ fn samples_longer_than_a_row_are_counted_and_truncated() {
 }
 
 #[test]
-fn no_label_in_any_sample() {
+fn samples_without_any_label_are_refused() {
     let long = "x".repeat(100);
     check(
         format!("{{\"prompt\": \"{long}\", \"completion\": \"y\"}}\n"),
@@ -105,7 +105,7 @@ fn no_label_in_any_sample() {
 }
 
 #[test]
-fn conversations_without_a_template() {
+fn conversations_without_a_chat_template_are_refused() {
     let world = World::new();
     world.remove("model/chat_template.jinja");
     world.write(
@@ -121,7 +121,7 @@ fn conversations_without_a_template() {
 }
 
 #[test]
-fn files_of_other_formats_are_one_error() {
+fn files_of_other_formats_are_reported_once() {
     let to_json = "hint: convert it to JSONL, for example with `to_json` of Hugging Face datasets\n";
     let csv = "prompt,completion\na,b\n".to_owned() + &"a,b\n".repeat(100);
     check(
@@ -170,7 +170,7 @@ fn held_out_samples_without_labels_do_not_stop_a_run() {
 }
 
 #[test]
-fn a_question_without_a_template_is_an_error_of_the_question() {
+fn a_question_without_a_chat_template_is_refused() {
     let world = World::new();
     world.remove("model/chat_template.jinja");
     world.refuses(

@@ -1,4 +1,4 @@
-//! Plugins that are none.
+//! Files that are not plugins, and missing devices and packages.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ fn some_library() -> PathBuf {
 }
 
 #[test]
-fn files_that_are_no_plugins() {
+fn files_other_than_plugins_are_refused() {
     let world = World::new();
     check(
         &world,
@@ -65,7 +65,7 @@ fn files_that_are_no_plugins() {
 }
 
 #[test]
-fn a_library_that_is_no_plugin() {
+fn a_library_without_the_pjrt_entry_point_is_refused() {
     let world = World::new();
     fs::copy(some_library(), world.path("other.so")).unwrap();
     check(
@@ -88,7 +88,7 @@ fn check_header(changes: &[(usize, u8)], found: &str) {
 }
 
 #[test]
-fn a_library_for_another_machine() {
+fn a_library_for_another_architecture_is_refused() {
     // The bytes of the machine in an ELF header.
     let s390 = [(18, 22), (19, 0)];
     check_header(&s390, "a 64-bit little-endian ELF shared library for S/390");
@@ -99,7 +99,7 @@ fn a_library_for_another_machine() {
 }
 
 #[test]
-fn other_files_than_shared_libraries() {
+fn files_other_than_shared_libraries_are_refused() {
     let world = World::new();
     let check = |name: &str, content: &[u8], found: &str| {
         world.write(name, content);
@@ -121,7 +121,7 @@ fn other_files_than_shared_libraries() {
 
 #[test]
 #[cfg(unix)]
-fn a_pipe_is_no_plugin() {
+fn a_pipe_as_a_plugin_is_refused() {
     let world = World::new();
     let made = std::process::Command::new("mkfifo").arg(world.path("pipe.so")).status();
     assert!(made.unwrap().success());
@@ -133,7 +133,7 @@ fn a_pipe_is_no_plugin() {
 }
 
 #[test]
-fn tpus_and_gpus_that_are_not_here() {
+fn missing_tpus_and_gpus_are_reported() {
     let check = |package: &str, target: &str, files: &[&str], expect: &[&str]| {
         let Some(_) = installed_package(package) else { return };
         if files.iter().any(|file| Path::new(file).exists()) {
@@ -176,7 +176,7 @@ fn tpus_and_gpus_that_are_not_here() {
 }
 
 #[test]
-fn packages_that_nobody_knows() {
+fn unknown_packages_are_refused() {
     let world = World::new();
     world.refuses(
         "plugin install cudaa",
@@ -189,7 +189,7 @@ fn packages_that_nobody_knows() {
 }
 
 #[test]
-fn amd_gpus_where_rocm_is_not_installed() {
+fn a_missing_rocm_installation_is_reported() {
     let Some(plugin) = installed_package("rocm") else { return };
     if loader_knows("libamdhip64.so.7") {
         return;

@@ -1,4 +1,4 @@
-//! Mesh configs that are not right, as `check`, `explain` and the commands that run on a mesh meet them.
+//! Invalid mesh configs, as `check`, `explain` and the commands that run on a mesh report them.
 
 use crate::support::world::World;
 
@@ -19,7 +19,7 @@ fn check(from: &str, to: &str, flags: &str, expect: &str) {
 }
 
 #[test]
-fn axes_that_cannot_be_used() {
+fn invalid_axes_are_reported() {
     check(
         "embed = \"fsdp\"",
         "embed = \"fdsp\"",
@@ -37,7 +37,7 @@ fn axes_that_cannot_be_used() {
 }
 
 #[test]
-fn dimensions_that_cannot_be_split() {
+fn dimensions_that_cannot_be_sharded_are_reported() {
     check(
         "embed = ",
         "embd = ",
@@ -63,7 +63,7 @@ fn dimensions_that_cannot_be_split() {
 }
 
 #[test]
-fn meshes_that_do_not_come_out() {
+fn mesh_sizes_that_do_not_fit_the_target_are_reported() {
     check(
         "fsdp = 4",
         "fsdp = 3",
@@ -102,7 +102,7 @@ fn meshes_that_do_not_come_out() {
 }
 
 #[test]
-fn rules_that_are_about_nothing() {
+fn unmatched_rules_and_overrides_are_reported() {
     check(
         "[compute]",
         "[[override]]\nparam = \"layers.*.self_attn.kproj\"\ndims = { embed = \"none\" }\n[compute]",
@@ -120,7 +120,7 @@ fn rules_that_are_about_nothing() {
 }
 
 #[test]
-fn a_run_meets_the_same_problems() {
+fn runs_report_the_same_mesh_problems() {
     let world = World::new();
     world.write("m.toml", MESH);
     let problem = "error[device-count]: m.toml:1: `mesh`: expected 4 devices, as the target has, found 8: fsdp 4 x tensor 2\n  \
@@ -148,7 +148,7 @@ fn a_run_meets_the_same_problems() {
 }
 
 #[test]
-fn explain_names_what_it_does_not_find() {
+fn explain_reports_a_pattern_without_matches() {
     let world = World::new();
     world.write("m.toml", MESH);
     world.refuses(

@@ -1,4 +1,4 @@
-//! Model folders.
+//! Model folders and files.
 
 use hloom::base::Literal;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn check_config(change: impl FnOnce(&mut Value), expect: &str) {
 }
 
 #[test]
-fn a_model_that_is_not_there() {
+fn a_missing_model_is_reported() {
     World::new().refuses(
         "train --model nowhere --data rows.jsonl --out out",
         "error: --model: expected a folder, a GGUF file or `smollm2-135m`, found none: nowhere\n\n\
@@ -41,7 +41,7 @@ fn a_model_that_is_not_there() {
 }
 
 #[test]
-fn files_that_are_missing() {
+fn missing_model_files_are_reported() {
     let missing = |file: &str, named: &str| {
         check(
             |world| world.remove(&format!("model/{file}")),
@@ -54,12 +54,12 @@ fn files_that_are_missing() {
 }
 
 #[test]
-fn weights_that_are_cut_short() {
+fn truncated_weights_are_refused() {
     let cut = |bytes, problem: &str| {
         check(
             |world| world.cut("model/model.safetensors", bytes),
             &format!(
-                "error: model/model.safetensors is cut short: {problem}\n\n\
+                "error: model/model.safetensors is truncated: {problem}\n\n\
                  hint: download or copy the file again\n"
             ),
         );
@@ -70,7 +70,7 @@ fn weights_that_are_cut_short() {
 }
 
 #[test]
-fn files_that_are_something_else() {
+fn model_files_of_other_formats_are_refused() {
     let lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 503136\n";
     let html = "<!DOCTYPE html>\n<html><body>Log in</body></html>\n";
     let lfs_hint =
@@ -96,7 +96,7 @@ fn files_that_are_something_else() {
 }
 
 #[test]
-fn folders_that_are_something_else() {
+fn folders_of_other_formats_are_refused() {
     let bin = |world: &World| {
         world.remove("model/model.safetensors");
         world.write("model/pytorch_model.bin", "");
@@ -139,7 +139,7 @@ fn folders_that_are_something_else() {
 
 #[cfg(unix)]
 #[test]
-fn links_that_lead_nowhere() {
+fn dangling_links_are_reported() {
     for file in ["config.json", "model.safetensors", "tokenizer.json"] {
         let link = |world: &World| {
             world.remove(&format!("model/{file}"));
@@ -155,7 +155,7 @@ fn links_that_lead_nowhere() {
 }
 
 #[test]
-fn shards_that_are_not_there() {
+fn missing_shards_are_reported() {
     let split = |world: &World| {
         world.remove("model/model.safetensors");
         let index = json!({"weight_map": {
@@ -166,15 +166,15 @@ fn shards_that_are_not_there() {
     };
     check(
         split,
-        "error: model/model.safetensors.index.json: the folder has no such shard: model-00001-of-00002.safetensors\n  \
+        "error: model/model.safetensors.index.json: missing shard: model-00001-of-00002.safetensors\n  \
          hint: download the shard, or remove what the index names beyond the model\n\
-         error: model/model.safetensors.index.json: the folder has no such shard: model-00002-of-00002.safetensors\n  \
+         error: model/model.safetensors.index.json: missing shard: model-00002-of-00002.safetensors\n  \
          hint: download the shard, or remove what the index names beyond the model\n",
     );
 }
 
 #[test]
-fn tensors_that_do_not_fit_the_model() {
+fn tensors_that_contradict_the_config_are_reported() {
     let change = |world: &World| {
         world.change_tensors("model/model.safetensors", |tensors| {
             tensors.insert("model.norm.weight".into(), Literal::f32s([32], &[1.0; 32]));
@@ -191,7 +191,7 @@ fn tensors_that_do_not_fit_the_model() {
 }
 
 #[test]
-fn an_element_type_that_nobody_knows() {
+fn an_unknown_element_type_is_refused() {
     let change = |world: &World| {
         let bytes = world.read("model/model.safetensors");
         let at = bytes.windows(5).position(|window| window == b"\"F32\"").unwrap();
@@ -205,7 +205,7 @@ fn an_element_type_that_nobody_knows() {
 }
 
 #[test]
-fn fields_that_are_missing_or_wrong() {
+fn missing_and_invalid_config_fields_are_reported() {
     check_config(
         |config| {
             config.as_object_mut().unwrap().remove("hidden_size");
@@ -230,7 +230,7 @@ fn fields_that_are_missing_or_wrong() {
 }
 
 #[test]
-fn rotary_embeddings_that_are_unknown_or_contradict_each_other() {
+fn unknown_and_contradictory_rotary_embeddings_are_refused() {
     check_config(
         |config| config["rope_parameters"]["rope_type"] = json!("yarn"),
         "error: model/config.json: `rope_parameters.rope_type`: unknown kind of rotary embedding: yarn\n  \
@@ -249,7 +249,7 @@ fn rotary_embeddings_that_are_unknown_or_contradict_each_other() {
 }
 
 #[test]
-fn tokenizers_that_are_none() {
+fn a_malformed_tokenizer_is_refused() {
     check(
         |world| world.write("model/tokenizer.json", "{}"),
         "error: no usable tokenizer in model\n  \

@@ -1,4 +1,4 @@
-//! Where runs go, and what they go on from.
+//! Output folders, and checkpoints to resume from.
 
 use std::{fs, process::Command};
 
@@ -17,7 +17,7 @@ fn check_resume(world: &World, flags: &str, expect: &str) {
 }
 
 #[test]
-fn a_folder_that_holds_an_adapter() {
+fn an_output_folder_with_an_adapter_is_refused() {
     trained().refuses(
         TRAIN,
         "error: the output folder already contains an adapter: out\n\n\
@@ -26,7 +26,7 @@ fn a_folder_that_holds_an_adapter() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to() {
+fn an_output_path_below_a_file_is_refused() {
     let refuses = |out: &str| {
         World::new().refuses(
             &format!("train --model model --data rows.jsonl --quiet --out {out}"),
@@ -38,7 +38,7 @@ fn a_folder_that_cannot_be_written_to() {
 }
 
 #[test]
-fn a_folder_that_is_not_ours() {
+fn an_output_folder_without_write_permission_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     fs::create_dir(world.path("theirs")).unwrap();
@@ -53,7 +53,7 @@ fn a_folder_that_is_not_ours() {
 }
 
 #[test]
-fn a_disk_that_fills_up() {
+fn a_full_disk_is_reported() {
     let world = World::new();
     // Blocks of 512 or 1024 bytes: enough for the metrics, too few for the adapter.
     let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
@@ -70,7 +70,7 @@ fn a_disk_that_fills_up() {
 }
 
 #[test]
-fn nothing_to_go_on_from() {
+fn resuming_without_a_checkpoint_is_refused() {
     let world = World::new();
     check_resume(
         &world,
@@ -85,7 +85,7 @@ fn nothing_to_go_on_from() {
 }
 
 #[test]
-fn checkpoints_of_another_run() {
+fn checkpoints_of_another_run_are_refused() {
     let world = trained();
     let other = |flags: &str, problem: &str| {
         check_resume(
@@ -104,7 +104,7 @@ fn checkpoints_of_another_run() {
 }
 
 #[test]
-fn a_checkpoint_that_is_cut_short() {
+fn a_truncated_checkpoint_is_refused() {
     let world = trained();
     let whole = world.read("out/checkpoint.safetensors").len();
     world.cut("out/checkpoint.safetensors", 5000);
@@ -113,14 +113,14 @@ fn a_checkpoint_that_is_cut_short() {
         "",
         &format!(
             "error: cannot resume from out/checkpoint.safetensors\n  \
-             caused by: out/checkpoint.safetensors is cut short: expected {whole} bytes, found 5000\n\n\
+             caused by: out/checkpoint.safetensors is truncated: expected {whole} bytes, found 5000\n\n\
              hint: start a new run in another folder, with --out and without --resume\n"
         ),
     );
 }
 
 #[test]
-fn a_checkpoint_knows_the_model_and_not_its_path() {
+fn a_checkpoint_identifies_the_model_by_content_not_by_path() {
     let world = trained();
     let resume = |model: &str| TRAIN.replace("--model model", &format!("--model {model}")) + " --resume";
     let more = |model: &str, steps: usize| {
@@ -161,7 +161,7 @@ fn a_checkpoint_knows_the_model_and_not_its_path() {
 }
 
 #[test]
-fn a_checkpoint_knows_the_templates() {
+fn resuming_with_other_templates_is_refused() {
     let world = trained();
     fs::create_dir(world.path("mine")).unwrap();
     let template = fs::read_to_string(golden("../../hlo-templates/rms_norm.hlo")).unwrap();

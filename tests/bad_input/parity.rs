@@ -1,4 +1,4 @@
-//! Golden cases that are not complete, or not met.
+//! Golden cases that are incomplete or exceed their limits.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn world(adapter: &str) -> World {
 }
 
 #[test]
-fn an_adapter_of_another_model() {
+fn an_adapter_of_another_model_is_refused() {
     let world = world("plain-rslora");
     let Ran { code, out, err } = world.hloom(PARITY);
     assert_eq!((code, out.as_str()), (Some(2), ""));
@@ -38,7 +38,7 @@ fn an_adapter_of_another_model() {
 }
 
 #[test]
-fn adapters_and_cases_that_are_not_there() {
+fn missing_adapters_and_cases_are_reported() {
     let world = world("llama31");
     world.refuses(
         "parity --model model --expected case.safetensors --quiet",
@@ -57,7 +57,7 @@ fn adapters_and_cases_that_are_not_there() {
 }
 
 #[test]
-fn cases_that_lack_something() {
+fn cases_without_a_required_tensor_are_refused() {
     let lacks = |name: &str| {
         let world = world("llama31");
         world.change_tensors("case.safetensors", |tensors| {
@@ -77,13 +77,13 @@ fn cases_that_lack_something() {
     world.cut("case.safetensors", 100_000);
     world.refuses(
         PARITY,
-        "error: case.safetensors is cut short: expected 523224 bytes, found 100000\n\n\
+        "error: case.safetensors is truncated: expected 523224 bytes, found 100000\n\n\
          hint: download or copy the file again\n",
     );
 }
 
 #[test]
-fn a_value_beyond_its_limit_is_the_answer_no() {
+fn a_value_beyond_its_limit_exits_with_1() {
     let world = world("llama31");
     world.change_tensors("case.safetensors", |tensors| {
         tensors.insert("loss".into(), Literal::f32s([], &[5.7001]));

@@ -1,4 +1,4 @@
-//! Plugins that load badly, or crash, end or hang their process: small libraries in C, where there is a compiler for them.
+//! Plugins that cannot be loaded, crash, exit or hang: small libraries in C, built where there is a compiler.
 
 use std::{
     fs,
@@ -80,7 +80,7 @@ fn check_client(before: &str, body: &str, expect: &str) {
 }
 
 #[test]
-fn symbols_and_libraries_that_are_missing() {
+fn missing_symbols_and_libraries_are_reported() {
     check(
         "int nowhere(void);",
         "return nowhere() ? NULL : NULL;",
@@ -109,7 +109,7 @@ fn symbols_and_libraries_that_are_missing() {
 }
 
 #[test]
-fn tables_that_are_none() {
+fn invalid_api_tables_are_refused() {
     check("", "return NULL;", 3, "broken PJRT plugin, `GetPjrtApi` returned a null pointer: P.so");
     let version = |major, minor| {
         let body =
@@ -132,7 +132,7 @@ fn tables_that_are_none() {
 }
 
 #[test]
-fn plugins_that_end_or_hang_while_they_are_loaded() {
+fn plugins_that_exit_or_hang_while_loading_are_reported() {
     let constructor =
         |body: &str| format!("__attribute__((constructor)) static void begin(void) {{ {body} }}");
     let loads = |body: &str, expect: &str| check(&constructor(body), "return NULL;", 3, expect);
@@ -156,7 +156,7 @@ fn plugins_that_end_or_hang_while_they_are_loaded() {
 }
 
 #[test]
-fn a_plugin_that_hangs_where_there_is_no_device() {
+fn a_hanging_plugin_without_a_device_is_reported() {
     if ["/dev/accel0", "/dev/vfio/0"].iter().any(|file| Path::new(file).exists()) {
         return;
     }
@@ -172,7 +172,7 @@ fn a_plugin_that_hangs_where_there_is_no_device() {
 }
 
 #[test]
-fn clients_that_do_not_start() {
+fn failed_client_creation_is_reported() {
     check_client("", "", "plugin of PJRT API 0.115 does not implement a call: PJRT_Client_Create");
     check_client("", "api.calls[CREATE] = succeed;", "PJRT_Client_Create returned a null pointer");
     let creates = |body: &str, expect: &str| {
@@ -185,7 +185,7 @@ fn clients_that_do_not_start() {
 }
 
 #[test]
-fn refusals_without_words() {
+fn errors_without_a_message_are_reported() {
     let refuse = "static void *refuse(void *args) { return (void *)8; }";
     let expect = "PJRT_Plugin_Initialize failed with UNKNOWN: no message";
     check(refuse, &format!("{FILL} api.calls[INITIALIZE] = refuse; return &api;"), 3, expect);
@@ -193,7 +193,7 @@ fn refusals_without_words() {
 }
 
 #[test]
-fn a_plugin_for_other_devices_than_the_targets() {
+fn a_plugin_for_another_platform_is_refused() {
     let world = World::new();
     let plugin = fs::canonicalize(cpu_plugin_path(CpuBuild::Pinned)).unwrap();
     let plugin = plugin.display();
@@ -215,7 +215,7 @@ fn a_plugin_for_other_devices_than_the_targets() {
 }
 
 #[test]
-fn a_limit_of_no_time() {
+fn a_timeout_of_zero_is_refused() {
     let world = World::new();
     for command in COMMANDS {
         world.refuses(

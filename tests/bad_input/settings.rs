@@ -22,7 +22,7 @@ fn check_file(text: &str, expect: &str) {
 }
 
 #[test]
-fn numbers_that_lead_nowhere() {
+fn numbers_out_of_range_are_refused() {
     check("--steps 0", "error: --steps: expected at least 1, found: 0\n");
     check("--batch 0", "error: --batch: expected at least 1, found: 0\n");
     check("--seq 1", "error: --seq: expected at least 2, found: 1\n");
@@ -39,7 +39,7 @@ fn numbers_that_lead_nowhere() {
 }
 
 #[test]
-fn targets_that_match_nothing() {
+fn targets_that_match_no_linear_are_refused() {
     check(
         "--targets nothing_proj",
         "error: --targets: matches no linear of the model: nothing_proj\n  \
@@ -66,7 +66,7 @@ fn targets_that_match_nothing() {
 }
 
 #[test]
-fn words_that_mean_nothing() {
+fn unknown_values_are_refused() {
     check_usage(
         "--dtype int8",
         "invalid value 'int8' for '--dtype <TYPE>': expected `float32` or `bfloat16`, found: int8",
@@ -80,7 +80,7 @@ fn words_that_mean_nothing() {
 }
 
 #[test]
-fn run_files() {
+fn invalid_run_files_are_refused() {
     check_file(
         "model = \"model\"\nstep = 3\n",
         "error: run.toml:2: `step`: unknown setting\n  hint: did you mean `steps`?\n",
@@ -99,7 +99,7 @@ fn run_files() {
 }
 
 #[test]
-fn models_that_cannot_be_dumped() {
+fn invalid_dumps_are_refused() {
     let world = World::new();
     world.refuses(
         "dump --model tini",
@@ -124,7 +124,7 @@ fn models_that_cannot_be_dumped() {
 }
 
 #[test]
-fn a_proto_goes_into_a_pipe() {
+fn a_proto_can_be_written_to_a_pipe() {
     let world = World::new();
     let output = world.command("dump --model tiny --format proto").output().unwrap();
     assert!(output.status.success());
@@ -134,7 +134,7 @@ fn a_proto_goes_into_a_pipe() {
 }
 
 #[test]
-fn prompts_that_leave_no_room() {
+fn empty_and_too_long_prompts_are_refused() {
     let world = World::new();
     world.refuses(
         "generate --model model --prompt= --raw --quiet",

@@ -1,4 +1,4 @@
-//! Packages that cannot be fetched: no Python, no pip, no network allowed, the wrong file, half a file.
+//! Packages that cannot be fetched: no Python, no pip, no network, another file, a partial download.
 
 use std::{
     fs,
@@ -83,7 +83,7 @@ fn nothing_is_fetched_offline() {
 }
 
 #[test]
-fn without_python() {
+fn a_missing_python_is_reported() {
     let world = World::new();
     let output =
         world.command(INSTALL).env("HLOOM_STORE", "store").env("PATH", world.path("model")).output().unwrap();
@@ -95,7 +95,7 @@ fn without_python() {
 }
 
 #[test]
-fn without_pip() {
+fn a_missing_pip_is_reported() {
     Fetching::new().check(
         "echo 'python3: No module named pip' >&2; exit 1",
         &["error: Python has no pip: python3\n\nhint: install pip: `python3 -m ensurepip`, or your system's package \
@@ -104,7 +104,7 @@ fn without_pip() {
 }
 
 #[test]
-fn without_network() {
+fn an_unreachable_package_index_is_reported() {
     Fetching::new().check(
         "echo 'WARNING: Retrying after connection broken by NewConnectionError(<x>: Network is unreachable)' >&2; exit 1",
         &[
@@ -116,7 +116,7 @@ fn without_network() {
 }
 
 #[test]
-fn another_file_than_the_pinned_one() {
+fn a_download_with_another_digest_is_refused() {
     Fetching::new().check(
         WRONG,
         &[
@@ -128,7 +128,7 @@ fn another_file_than_the_pinned_one() {
 }
 
 #[test]
-fn a_download_that_breaks_off() {
+fn an_interrupted_download_is_discarded() {
     let fetching = Fetching::new();
     fetching.check(
         &format!("{HALF}; kill -9 $$"),
@@ -138,7 +138,7 @@ fn a_download_that_breaks_off() {
 }
 
 #[test]
-fn an_installation_that_is_killed() {
+fn a_killed_installation_leaves_no_files() {
     let fetching = Fetching::new();
     fetching.behave(&format!("{HALF}; touch \"$here/half\"; exec sleep 2"));
     let mut command = fetching.command(INSTALL);
@@ -160,7 +160,7 @@ fn an_installation_that_is_killed() {
 }
 
 #[test]
-fn a_store_that_is_a_file() {
+fn a_store_that_is_a_file_is_refused() {
     let world = World::new();
     let mut command = world.command(INSTALL);
     command.env("HLOOM_STORE", "rows.jsonl");

@@ -5,7 +5,7 @@ use hloom::{
     hlo::{ModuleBuilder, Verified, proto, raw, text, verify},
 };
 
-use super::{Input, step};
+use super::{Input, TestResult, step};
 
 /// A kind of file test.
 pub struct Kind {
@@ -13,8 +13,8 @@ pub struct Kind {
     pub name: &'static str,
     /// The settings that its files may have.
     pub settings: &'static [&'static str],
-    /// Makes the text that is compared. An `Err` is an invalid test.
-    pub run: fn(&Input) -> Result<String, String>,
+    /// Makes the text that is compared.
+    pub run: fn(&Input) -> TestResult<String>,
 }
 
 /// Every kind.
@@ -43,45 +43,46 @@ fn read(input: &Input) -> Result<String, String> {
 }
 
 /// The printed module, or the diagnostics of the parser or verifier.
-fn round_trip(input: &Input) -> Result<String, String> {
+fn round_trip(input: &Input) -> TestResult<String> {
     let verified = text::parse(&input.text, &input.name).and_then(verify);
     let verified = match verified {
         Ok(verified) => verified,
         Err(diagnostics) => return Ok(diagnostics.to_string()),
     };
     let printed = text::print(&verified);
-    let parsed = text::parse(&printed, &input.name).map_err(|error| error.to_string())?;
+    let parsed = text::parse(&printed, &input.name)?;
     if parsed != *verified.module() {
-        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name));
+        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name).into());
     }
     Ok(printed)
 }
 
 /// A valid module.
-fn module(input: &Input) -> Result<Verified, String> {
-    text::parse(&input.text, &input.name).and_then(verify).map_err(|error| error.to_string())
+fn module(input: &Input) -> TestResult<Verified> {
+    Ok(text::parse(&input.text, &input.name).and_then(verify)?)
 }
 
 /// The size of the encoded module, and the text of the decoded one. Its instructions have other names where two
 /// computations share one, since names are unique in a proto.
-fn through_proto(input: &Input) -> Result<String, String> {
+fn through_proto(input: &Input) -> TestResult<String> {
     let verified = module(input)?;
     let bytes = proto::encode(&verified);
-    let decoded = proto::decode(&bytes).map_err(|error| error.to_string())?;
-    let decoded = verify(decoded).map_err(|error| error.to_string())?;
-    let again = proto::decode(&proto::encode(&decoded)).map_err(|error| error.to_string())?;
+    let decoded = proto::decode(&bytes)?;
+    let decoded = verify(decoded)?;
+    let again = proto::decode(&proto::encode(&decoded))?;
     if again != *decoded.module() {
         return Err(format!(
             "{}: the decoded module is encoded as another:\n{}",
             input.name,
             text::print_module(&again)
-        ));
+        )
+        .into());
     }
     Ok(format!("// {} bytes\n{}", bytes.len(), text::print(&decoded)))
 }
 
 /// The residuals and the computations that differentiation of the entry adds, or its error.
-fn differentiate(input: &Input) -> Result<String, String> {
+fn differentiate(input: &Input) -> TestResult<String> {
     let policies = [
         ("nothing", SavePolicy::Nothing),
         ("dots", SavePolicy::Dots),
@@ -89,7 +90,7 @@ fn differentiate(input: &Input) -> Result<String, String> {
     ];
     let policy = input.choice("save", &policies, SavePolicy::Nothing)?;
     let wrt = input.numbers("wrt")?;
-    let located = text::parse_located(&input.text, &input.name).map_err(|error| error.to_string())?;
+    let located = text::parse_located(&input.text, &input.name)?;
     let builder = ModuleBuilder::new();
     let primal = builder.import(&located, &input.name);
     let backward = match backward(&builder, &VjpTable::default(), primal, &wrt, policy) {
@@ -99,8 +100,7 @@ fn differentiate(input: &Input) -> Result<String, String> {
     let computation = builder.get(primal);
     let residuals = backward.residuals.iter().map(|&id| computation.instr(id).name.as_str());
     let residuals: Vec<&str> = residuals.collect();
-    let module = verify(builder.finish("backward", backward.computation, vec![]));
-    let module = module.map_err(|error| error.to_string())?;
+    let module = verify(builder.finish("backward", backward.computation, vec![]))?;
     let forward = &located.module.computations;
     let added = computations(&text::print(&module), |name| forward.iter().all(|old| old.name != name));
     let residuals = if residuals.is_empty() { "none".to_owned() } else { residuals.join(", ") };

@@ -11,7 +11,7 @@ use hloom::{
     templates::TemplateLibrary,
 };
 
-use super::{Input, kinds::computations};
+use super::{Input, TestResult, kinds::computations};
 
 pub const ANNOTATION_SETTINGS: &[&str] = &["model", "batch", "seq", "packing", "devices", "computations"];
 pub const LOWERING_SETTINGS: &[&str] = &["model", "batch", "seq", "packing", "remat", "computations"];
@@ -25,15 +25,15 @@ struct Adapted {
 
 impl Adapted {
     /// The built-in model of the setting `model`, with adapters of rank 4 on every linear.
-    fn new(input: &Input) -> Result<Self, String> {
+    fn new(input: &Input) -> TestResult<Self> {
         let name = input.setting("model").unwrap_or("tiny");
-        let config = Config::builtin(name).map_err(|error| error.to_string())?;
-        let lora = LoraSpec::all_linear(4, 8.0).resolve(&config).map_err(|error| error.to_string())?;
+        let config = Config::builtin(name)?;
+        let lora = LoraSpec::all_linear(4, 8.0).resolve(&config)?;
         Ok(Self { config, lora })
     }
 
-    fn workload(&self, input: &Input) -> Result<Workload<'_>, String> {
-        let number = |key, default| -> Result<usize, String> {
+    fn workload(&self, input: &Input) -> TestResult<Workload<'_>> {
+        let number = |key, default| -> TestResult<usize> {
             Ok(input.numbers(key)?.first().copied().unwrap_or(default))
         };
         let packing = input.choice("packing", &[("off", Packing::Off), ("on", Packing::On)], Packing::Off)?;
@@ -44,14 +44,14 @@ impl Adapted {
 }
 
 /// Builds the training step of a workload.
-fn train_step(workload: Workload<'_>, input: &Input, mesh: Option<&Plan>) -> Result<Verified, String> {
+fn train_step(workload: Workload<'_>, input: &Input, mesh: Option<&Plan>) -> TestResult<Verified> {
     let remat = input.choice("remat", &Remat::ALL.map(|remat| (remat.name(), remat)), Remat::Full)?;
     let spaces = [("host", MemorySpace::Host), ("device", MemorySpace::Device)];
     let weights = input.choice("weights", &spaces, MemorySpace::Device)?;
     let options = StepOptions { remat: Some(remat), weights, ..StepOptions::for_length(workload.seq) };
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { options, mesh, ..StepSpec::new(workload, &templates) };
-    build(&spec, StepKind::Train).map(|program| program.module).map_err(|error| error.to_string())
+    Ok(build(&spec, StepKind::Train)?.module)
 }
 
 /// Whether the setting `computations` names a computation.
@@ -60,18 +60,20 @@ fn is_shown(input: &Input, name: &str) -> bool {
 }
 
 /// The requested computations of a step.
-pub fn lowering(input: &Input) -> Result<String, String> {
+pub fn lowering(input: &Input) -> TestResult<String> {
     let adapted = Adapted::new(input)?;
     let module = train_step(adapted.workload(input)?, input, None)?;
     Ok(computations(&text::print(&module), |name| is_shown(input, name)))
 }
 
 /// The shardings of the requested computations, in the terms of the partitioner that the mesh config requests.
-pub fn annotation(input: &Input) -> Result<String, String> {
+pub fn annotation(input: &Input) -> TestResult<String> {
     let adapted = Adapted::new(input)?;
     let workload = adapted.workload(input)?;
     let devices = input.numbers("devices")?;
-    let &[devices] = &devices[..] else { return Err(format!("{}: missing setting: devices", input.name)) };
+    let &[devices] = &devices[..] else {
+        return Err(format!("{}: missing setting: devices", input.name).into());
+    };
     let loaded = mesh::parse(&input.text, Path::new(&input.name));
     let plan = match loaded.plan(&tensors(workload), devices) {
         Ok(plan) => plan,
@@ -100,7 +102,7 @@ fn sharding(instr: &Instr, partitioner: Partitioner) -> Option<String> {
 }
 
 /// The arguments in host memory, and the instructions that move a value to another memory space.
-pub fn host_offload(input: &Input) -> Result<String, String> {
+pub fn host_offload(input: &Input) -> TestResult<String> {
     let adapted = Adapted::new(input)?;
     let verified = train_step(adapted.workload(input)?, input, None)?;
     let module = verified.module();

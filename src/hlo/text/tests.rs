@@ -1,16 +1,19 @@
 use proptest::prelude::*;
 
 use super::{parse, print, print_module};
-use crate::hlo::{
-    Opcode,
-    testing::{module, modules},
-    verify,
+use crate::{
+    base::Diagnostics,
+    hlo::{
+        Opcode,
+        testing::{module, modules},
+        verify,
+    },
 };
 
 /// Reads a module with these lines as its entry.
-fn read(body: &str) -> Result<String, String> {
+fn read(body: &str) -> Result<String, Diagnostics> {
     let source = format!("HloModule m\n\nENTRY main {{\n{body}}}\n");
-    parse(&source, "t.hlo").map(|module| print_module(&module)).map_err(|diagnostics| diagnostics.to_string())
+    parse(&source, "t.hlo").map(|module| print_module(&module))
 }
 
 /// The text as XLA prints it, but for layouts, prints as it was read.
@@ -25,7 +28,7 @@ fn check_body(body: &str) {
 }
 
 fn check_error(body: &str, expect: &str) {
-    assert_eq!(read(body).unwrap_err(), expect);
+    assert_eq!(read(body).unwrap_err().to_string(), expect);
 }
 
 #[test]

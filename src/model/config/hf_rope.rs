@@ -160,21 +160,20 @@ mod tests {
     use super::*;
     use crate::base::Diagnostics;
 
-    fn read_text(config: &Value) -> Result<Rope, String> {
+    fn read_config(config: &Value) -> Result<Rope, Diagnostics> {
         let mut diagnostics = Diagnostics::default();
         let rope = read(&mut Fields::new("c.json", config.as_object().unwrap(), &mut diagnostics));
-        diagnostics.into_result(()).map_err(|diagnostics| diagnostics.to_string())?;
-        Ok(rope.unwrap())
+        diagnostics.into_result(()).map(|()| rope.unwrap())
     }
 
     #[track_caller]
     fn check(config: Value, expect: Rope) {
-        assert_eq!(read_text(&config), Ok(expect));
+        assert_eq!(read_config(&config), Ok(expect));
     }
 
     #[track_caller]
     fn refuse(config: Value, expect: &[&str]) {
-        assert_eq!(read_text(&config), Err(expect.join("\n")));
+        assert_eq!(read_config(&config).unwrap_err().to_string(), expect.join("\n"));
     }
 
     fn llama31() -> Rope {

@@ -59,25 +59,22 @@ pub(super) fn load(path: &Path, folder: &Path) -> Result<Vec<String>, StubLibsEr
     let mut needs: Option<Needs> = None;
     let mut made: Vec<String> = Vec::new();
     loop {
-        let reason = match plugin::keep_library(path) {
-            Ok(()) => return Ok(made),
-            Err(reason) => reason,
-        };
+        let Err(message) = plugin::keep_library(path) else { return Ok(made) };
         let needs = match &mut needs {
             Some(needs) => needs,
             none => none.insert(
                 elf::needs(path).map_err(|source| PjrtError::Open { path: path.to_owned(), source })?,
             ),
         };
-        let missing = needs.libraries.iter().find(|name| reason.starts_with(&format!("{name}: ")));
+        let missing = needs.libraries.iter().find(|name| message.names(name));
         match missing {
             Some(name) if !made.contains(name) && !is_system(needs, name) => {
                 let made_here = make(needs, name, folder)?;
-                plugin::keep_library(&made_here).map_err(|reason| loader::explain(&made_here, reason))?;
+                plugin::keep_library(&made_here).map_err(|message| loader::explain(&made_here, message))?;
                 tracing::debug!(library = name, "loaded a stub");
                 made.push(name.clone());
             }
-            _ => return Err(loader::explain(path, reason).into()),
+            _ => return Err(loader::explain(path, message).into()),
         }
     }
 }
@@ -211,7 +208,7 @@ mod tests {
     fn what_a_library_lacks_is_stood_in_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = orphan(folder.path());
-        let error = plugin::keep_library(&path).unwrap_err();
+        let error = plugin::keep_library(&path).unwrap_err().to_string();
         assert!(error.contains("libhloomfar.so.3: cannot open shared object file"), "{error}");
         let stub_libs = folder.path().join("stub-libs");
         fs::create_dir(&stub_libs).unwrap();

@@ -239,13 +239,13 @@ mod tests {
         let good = fixture().bytes();
         check(
             &good[..good.len() - 1],
-            &format!("m.gguf is cut short: expected {} bytes, found {}", good.len(), good.len() - 1),
+            &format!("m.gguf is truncated: expected {} bytes, found {}", good.len(), good.len() - 1),
         );
         check(b"GGML\x03\0\0\0", "malformed header in m.gguf: expected the letters GGUF, found \"GGML\"");
         check(b"GGUF\x04\0\0\0", "malformed header in m.gguf: expected GGUF version 2 or 3, found 4");
         let mut many = good.clone();
         many[8..16].fill(0xff);
-        check(&many, &format!("m.gguf is cut short: expected {} bytes, found {}", u64::MAX, good.len()));
+        check(&many, &format!("m.gguf is truncated: expected {} bytes, found {}", u64::MAX, good.len()));
         check(
             &Fixture::new().raw("w", &[2, 33], 8, &[]).bytes(),
             "malformed header in m.gguf: tensor `w`: expected rows of whole Q8_0 blocks, found [2, 33]",

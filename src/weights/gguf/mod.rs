@@ -60,7 +60,7 @@ impl Gguf {
             }
             for (name, tensor) in header.tensors(&file)? {
                 if let Some(other) = tensors.get(&name) {
-                    return Err(split::twice(path, &name, other.path()));
+                    return Err(split::duplicate(path, &name, other.path()));
                 }
                 tensors.insert(name, tensor);
             }

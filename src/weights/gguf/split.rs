@@ -72,7 +72,7 @@ pub(super) fn check_tensors(metadata: &Metadata, n_tensors: usize) -> Result<(),
 }
 
 /// The error for a tensor in two files.
-pub(super) fn twice(path: &Path, name: &str, other: &Path) -> WeightsError {
-    let problem = format!("also in {}", other.display());
+pub(super) fn duplicate(path: &Path, name: &str, other: &Path) -> WeightsError {
+    let problem = format!("duplicate; also in {}", other.display());
     WeightsError::Tensor { path: path.to_owned(), name: name.to_owned(), problem }
 }

@@ -6,7 +6,7 @@ use tokenizers::Tokenizer;
 
 use super::fixture::Fixture;
 use crate::{
-    base::DType,
+    base::{DType, Diagnostic},
     weights::{Checkpoint, ModelFiles, WeightsError},
 };
 
@@ -46,11 +46,15 @@ fn with_file<T>(fixture: &Fixture, test: impl FnOnce(&std::path::Path) -> T) -> 
     test(&path)
 }
 
-fn open<T>(fixture: &Fixture, get: impl FnOnce(&ModelFiles) -> Result<T, WeightsError>) -> Result<T, String> {
+/// The error is without the folder's name.
+fn open<T>(
+    fixture: &Fixture,
+    get: impl FnOnce(&ModelFiles) -> Result<T, WeightsError>,
+) -> Result<T, Diagnostic> {
     with_file(fixture, |path| {
         let folder = format!("{}/", path.parent().unwrap().display());
         let opened = ModelFiles::open(path).and_then(|files| get(&files));
-        opened.map_err(|error| error.to_string().replace(&folder, ""))
+        opened.map_err(|error| error.to_string().replace(&folder, "").into())
     })
 }
 
@@ -152,7 +156,8 @@ fn a_split_model_is_read_as_one() {
     assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), few);
     let rows: Vec<f32> = (0..8).map(|i| i as f32).collect();
     write("m-00002-of-00002.gguf", part(Fixture::new(), 1, 2).f32s("blk.0.attn_v.weight", &[4, 2], &rows));
-    let twice = "m-00002-of-00002.gguf: tensor `blk.0.attn_v.weight`: also in m-00001-of-00002.gguf";
+    let twice =
+        "m-00002-of-00002.gguf: tensor `blk.0.attn_v.weight`: duplicate; also in m-00001-of-00002.gguf";
     assert_eq!(open("m-00001-of-00002.gguf").unwrap_err(), twice);
 }
 
@@ -161,7 +166,9 @@ fn rope_scaling_is_recovered_or_refused() {
     let check = |fixture: Fixture, expect: Value| {
         let config =
             open(&tokenizer(fixture, "smollm").f32("llama.rope.freq_base", 500_000.0), ModelFiles::config);
-        assert_eq!(config.map_or_else(Value::String, |config| config["rope_scaling"].clone()), expect);
+        let found =
+            config.map_or_else(|error| Value::String(error.message), |config| config["rope_scaling"].clone());
+        assert_eq!(found, expect);
     };
     let linear = llama().text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0);
     check(linear, json!({ "rope_type": "linear", "factor": 4.0 }));
@@ -219,7 +226,7 @@ fn the_tokenizer_config_names_its_tokens() {
 #[test]
 fn what_is_no_plain_llama_is_refused() {
     let check = |fixture: Fixture, expect: &str| {
-        assert_eq!(open(&fixture, ModelFiles::tokenizer_json).unwrap_err(), expect);
+        assert_eq!(open(&fixture, ModelFiles::tokenizer_json).unwrap_err().message, expect);
     };
     let named = |name| Fixture::new().text("general.architecture", name);
     check(Fixture::new(), "m.gguf: `general.architecture`: missing");
@@ -241,10 +248,8 @@ fn what_is_no_plain_llama_is_refused() {
 #[test]
 fn settings_out_of_range_are_refused() {
     let check = |fixture: Fixture, expect: &str| {
-        assert_eq!(
-            open(&fixture, |files| files.config().map(drop).and(files.checkpoint().map(drop))).unwrap_err(),
-            expect
-        );
+        let opened = open(&fixture, |files| files.config().map(drop).and(files.checkpoint().map(drop)));
+        assert_eq!(opened.unwrap_err().message, expect);
     };
     let bare = || Fixture::new().text("general.architecture", "llama");
     check(bare(), "m.gguf: `llama.attention.head_count`: missing");

@@ -58,7 +58,7 @@ pub(super) fn tokenizer_json(metadata: &Metadata) -> Result<Value, WeightsError>
     let mut vocab = Map::new();
     for (id, token) in tokens.iter().enumerate() {
         if let Some(first) = vocab.insert((*token).to_owned(), json!(id)) {
-            return Err(metadata.wrong(TOKENS, format!("token {token:?} given twice, as {first} and {id}")));
+            return Err(metadata.wrong(TOKENS, format!("duplicate token {token:?}: ids {first} and {id}")));
         }
     }
     let byte_level =

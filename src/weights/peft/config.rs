@@ -255,10 +255,10 @@ mod tests {
         })
     }
 
-    fn parse(field: &str, value: Value) -> Result<AdapterConfig, String> {
+    fn parse(field: &str, value: Value) -> Result<AdapterConfig, WeightsError> {
         let mut json = written();
         json[field] = value;
-        AdapterConfig::from_json(Path::new("adapter_config.json"), json).map_err(|error| error.to_string())
+        AdapterConfig::from_json(Path::new("adapter_config.json"), json)
     }
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
             ("layers_pattern", json!("")),
             ("layers_pattern", json!([])),
         ] {
-            assert_eq!(parse(field, value.clone()).as_ref(), Ok(&plain), "{field}: {value}");
+            assert_eq!(parse(field, value.clone()).unwrap(), plain, "{field}: {value}");
         }
     }
 
@@ -319,7 +319,10 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_named() {
         let check = |field: &str, value: Value, expect: &str| {
-            assert_eq!(parse(field, value).unwrap_err(), format!("adapter_config.json: `{field}`: {expect}"));
+            assert_eq!(
+                parse(field, value).unwrap_err().to_string(),
+                format!("adapter_config.json: `{field}`: {expect}")
+            );
         };
         check("use_dora", json!(true), "not supported: true");
         check("bias", json!("some"), "not supported: \"some\"");

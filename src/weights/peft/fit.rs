@@ -36,11 +36,10 @@ impl Adapter {
             let missing: Vec<&str> =
                 expected.iter().copied().filter(|name| !self.tensors.contains_key(*name)).collect();
             if let Some(missing) = describe_missing(&missing) {
-                let message = format!("{message}, and without regard to it {missing}");
+                let message = format!("{message}; apart from the prefix, {missing}");
                 return fail(Diagnostic::error(place(), message));
             }
-            warnings
-                .push(Diagnostic::error(place(), format!("{message}; they are read without regard to it")));
+            warnings.push(Diagnostic::error(place(), format!("{message}; this difference is ignored")));
         }
         let unexpected: Vec<String> =
             self.tensors.keys().filter(|name| !expected.contains(name.as_str())).cloned().collect();
@@ -53,7 +52,7 @@ impl Adapter {
             return fail(Diagnostic::error(place(), message));
         }
         if let Some(own) = unexpected.iter().find(|name| name.strip_prefix(PREFIX).is_some_and(&is_base)) {
-            let message = "not supported: a weight of the model itself, which the adapter would replace";
+            let message = "unsupported: a base model weight, which the adapter would replace";
             return fail(Diagnostic::error(place().at(own), message).with_hint(OWN_WEIGHTS));
         }
         unexpected.iter().for_each(|name| drop(self.tensors.remove(name)));
@@ -101,18 +100,17 @@ mod tests {
         "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
     ];
 
-    fn fit(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, String> {
+    fn fit(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, Diagnostics> {
         let config = AdapterConfig::new(1, 1.0, TargetModules::Names(vec![]));
         let tensors = names.into_iter().map(|name| (name, Literal::f32s([1, 1], &[0.0]))).collect();
         let mut adapter = Adapter { config, tensors };
         let is_base = |name: &str| name == "lm_head.weight";
-        let warnings =
-            adapter.fit_names(&EXPECTED.into(), is_base, "f").map_err(|error| error.to_string())?;
+        let warnings = adapter.fit_names(&EXPECTED.into(), is_base, "f")?;
         assert!(adapter.tensors.keys().eq(EXPECTED.iter()), "{:?}", adapter.tensors.keys());
         Ok(warnings.iter().map(ToString::to_string).collect())
     }
 
-    fn with(others: &[&str]) -> Result<Vec<String>, String> {
+    fn with(others: &[&str]) -> Result<Vec<String>, Diagnostics> {
         fit(EXPECTED.iter().chain(others).map(|&name| name.to_owned()))
     }
 
@@ -129,10 +127,10 @@ mod tests {
 
     #[test]
     fn the_models_own_weights_are_refused() {
-        let expect = "f: `base_model.model.lm_head.weight`: not supported: a weight of the model itself, which the \
+        let expect = "f: `base_model.model.lm_head.weight`: unsupported: a base model weight, which the \
                       adapter would replace\n  hint: if they were not trained, save the adapter again with \
                       `save_embedding_layers=False`";
-        assert_eq!(with(&["base_model.model.lm_head.weight"]), Err(expect.to_owned()));
+        assert_eq!(with(&["base_model.model.lm_head.weight"]).unwrap_err().to_string(), expect);
     }
 
     #[test]
@@ -143,7 +141,7 @@ mod tests {
                 "" => format!("the tensor names lack the prefix `{wanted}`"),
                 found => format!("the tensor names have the prefix `{found}`, expected `{wanted}`"),
             };
-            let expect = format!("f: {message}; they are read without regard to it");
+            let expect = format!("f: {message}; this difference is ignored");
             assert_eq!(fit(names), Ok(vec![expect]));
         };
         for wrapper in [
@@ -166,18 +164,20 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_one_line() {
         let expect = format!(
-            "f: the tensor names have the prefix `module.base_model.model.`, expected `base_model.model.`, and without \
-             regard to it `{}` is missing",
+            "f: the tensor names have the prefix `module.base_model.model.`, expected `base_model.model.`; apart from \
+             the prefix, `{}` is missing",
             EXPECTED[1]
         );
-        assert_eq!(fit([format!("module.{}", EXPECTED[0])]), Err(expect));
-        let none = |found: &str| {
-            let expected = EXPECTED[0];
-            Err(format!(
-                "f: no tensor belongs to an adapted module of this model: expected names such as `{expected}`, found {found}"
-            ))
+        assert_eq!(fit([format!("module.{}", EXPECTED[0])]).unwrap_err().to_string(), expect);
+        let none = |names: &[&str], found: &str| {
+            let expect = format!(
+                "f: no tensor belongs to an adapted module of this model: expected names such as `{}`, found {found}",
+                EXPECTED[0]
+            );
+            let names = names.iter().map(|&name| name.to_owned());
+            assert_eq!(fit(names).unwrap_err().to_string(), expect);
         };
-        assert_eq!(fit(["visual.q".to_owned()]), none("`visual.q`"));
-        assert_eq!(fit([]), none("none"));
+        none(&["visual.q"], "`visual.q`");
+        none(&[], "none");
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn parse(path: &Path, file: &[u8]) -> Result<BTreeMap<String, Checked
         if checked.contains_key(&name) {
             return Err(wrong("duplicate name".to_owned()));
         }
-        let tensor = entry.check(start, position).map_err(wrong)?;
+        let tensor = entry.check(start, position).map_err(|error| wrong(error.to_string()))?;
         position = tensor.bytes.end;
         checked.insert(name, tensor);
     }
@@ -68,31 +68,44 @@ struct Raw {
     data_offsets: (usize, usize),
 }
 
+/// A contradiction in the header entry of a tensor.
+#[derive(Debug, thiserror::Error)]
+enum EntryError {
+    #[error("expected data from byte {expected} on, found {first} to {end}")]
+    Offset { expected: usize, first: usize, end: usize },
+    #[error("expected {expected} bytes for {dtype} {shape:?}, found {found}")]
+    Size { expected: usize, dtype: String, shape: Vec<usize>, found: usize },
+    #[error("expected a whole number of bytes, found {dtype} {shape:?}")]
+    PartialByte { dtype: String, shape: Vec<usize> },
+    #[error("expected a size below 2^64, found {0}")]
+    Overflow(usize),
+}
+
 impl Raw {
     /// Checks an entry whose data is expected at `position`; the data of all tensors begins at `start`.
-    fn check(self, start: usize, position: usize) -> Result<Checked, String> {
+    fn check(self, start: usize, position: usize) -> Result<Checked, EntryError> {
         let Self { dtype, shape, data_offsets: (first, end) } = self;
-        if first != position - start || end < first {
-            return Err(format!("expected data from byte {} on, found {first} to {end}", position - start));
+        let expected = position - start;
+        if first != expected || end < first {
+            return Err(EntryError::Offset { expected, first, end });
         }
-        let size = end - first;
-        if let Some(expected) = expected_size(&dtype, &shape)?.filter(|&expected| expected != size) {
-            return Err(format!("expected {expected} bytes for {dtype} {shape:?}, found {size}"));
+        let found = end - first;
+        if let Some(expected) = expected_size(&dtype, &shape)?.filter(|&expected| expected != found) {
+            return Err(EntryError::Size { expected, dtype, shape, found });
         }
-        let end =
-            position.checked_add(size).ok_or_else(|| format!("expected a size below 2^64, found {size}"))?;
+        let end = position.checked_add(found).ok_or(EntryError::Overflow(found))?;
         Ok(Checked { dtype, dims: shape, bytes: position..end })
     }
 }
 
 /// Size of a tensor in bytes, by the element types of the reference implementation; `None` for an unknown type.
-fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, String> {
+fn expected_size(dtype: &str, shape: &[usize]) -> Result<Option<usize>, EntryError> {
     let name: value::StrDeserializer<'_, value::Error> = dtype.into_deserializer();
     let Ok(known) = Dtype::deserialize(name) else { return Ok(None) };
     let elements = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
     match elements.and_then(|n| n.checked_mul(known.bitsize())) {
         Some(bits) if bits.is_multiple_of(8) => Ok(Some(bits / 8)),
-        _ => Err(format!("expected a whole number of bytes, found {dtype} {shape:?}")),
+        _ => Err(EntryError::PartialByte { dtype: dtype.to_owned(), shape: shape.to_vec() }),
     }
 }
 
@@ -157,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_file_cut_short_says_how_long_it_should_be() {
-        check(&[1, 0, 0], "m.safetensors is cut short: expected 8 bytes, found 3");
-        check(&file("{}", 0)[..9], "m.safetensors is cut short: expected 10 bytes, found 9");
+        check(&[1, 0, 0], "m.safetensors is truncated: expected 8 bytes, found 3");
+        check(&file("{}", 0)[..9], "m.safetensors is truncated: expected 10 bytes, found 9");
         let header = format!("{{{}}}", f32s("w", "[4]", 0, 16));
         let expect = format!(
-            "m.safetensors is cut short: expected {} bytes, found {}",
+            "m.safetensors is truncated: expected {} bytes, found {}",
             header.len() + 24,
             header.len() + 23
         );

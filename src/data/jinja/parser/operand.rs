@@ -112,12 +112,17 @@ impl TemplateParser {
             } else if self.skip_operator("[") {
                 self.subscript(node, line)?
             } else if self.is_operator("(") {
-                let arguments = self.arguments()?;
-                self.make(line, ExprKind::Call(Box::new(node), arguments))?
+                self.call(node, line)?
             } else {
                 return Ok(node);
             };
         }
+    }
+
+    /// A call of `callee` with the arguments that follow it.
+    fn call(&mut self, callee: Expr, line: usize) -> Result<Expr> {
+        let arguments = self.arguments()?;
+        self.make(line, ExprKind::Call(Box::new(callee), arguments))
     }
 
     fn subscript(&mut self, node: Expr, line: usize) -> Result<Expr> {
@@ -167,8 +172,7 @@ impl TemplateParser {
             } else if self.skip_name("is") {
                 self.test(node, line)?
             } else if self.is_operator("(") {
-                let arguments = self.arguments()?;
-                self.make(line, ExprKind::Call(Box::new(node), arguments))?
+                self.call(node, line)?
             } else {
                 return Ok(node);
             };
