@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = plan.device_bytes();
     println!("{} on {} devices", plan.mesh, plan.mesh.devices());
     println!("each device stores {} bytes of base weights", bytes.base);
-    if let Some(weight) = plan.find("model.layers.*.self_attn.q_proj.weight") {
+    if let Some(weight) = plan.get("model.layers.*.self_attn.q_proj.weight") {
         print!("{}", mesh::explain(weight, &plan.mesh));
     }
 

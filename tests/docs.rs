@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hloom::mesh::Code;
+use hloom::mesh::MeshCode;
 
 use crate::support::world::World;
 
@@ -138,7 +138,7 @@ fn problems_of_mesh_configs_are_as_the_page_says() {
         now = now.replacen(&block(output), &block(&printed), 1);
     }
     let documented: BTreeSet<&str> = examples.iter().map(|example| example.code).collect();
-    let codes: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    let codes: BTreeSet<&str> = MeshCode::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(documented, codes);
     if env::var_os("HLOOM_BLESS").is_some() {
         fs::write(&file, now).unwrap();

@@ -82,7 +82,7 @@ impl Explain {
         for problem in &report.problems {
             writeln!(env.err, "{}", render::flags(&problem.to_string()))?;
         }
-        let found = report.plan.as_ref().map(|plan| mesh::find(plan, &param)).unwrap_or_default();
+        let found = report.plan.as_ref().map(|plan| mesh::find_matching(plan, &param)).unwrap_or_default();
         if found.is_empty() && report.plan.is_some() {
             let hint = "'*' shows every tensor; the layers are stacked, so write `*` for the layer";
             return Err(invalid(Setting::Param, format!("matches no tensor: {param}"), hint).into());
@@ -152,14 +152,14 @@ fn table(plan: &Plan, compute_type: ComputeType) -> Vec<String> {
     lines
 }
 
-fn group_name(group: mesh::Group) -> &'static str {
+fn group_name(group: mesh::TensorGroup) -> &'static str {
     match group {
-        mesh::Group::Base => "base",
-        mesh::Group::Adapter => "adapters",
-        mesh::Group::Gradient => "gradients",
-        mesh::Group::Optimizer => "optimizer",
-        mesh::Group::Activation => "activation",
-        mesh::Group::Batch => "batch",
+        mesh::TensorGroup::Base => "base",
+        mesh::TensorGroup::Adapter => "adapters",
+        mesh::TensorGroup::Gradient => "gradients",
+        mesh::TensorGroup::Optimizer => "optimizer",
+        mesh::TensorGroup::Activation => "activation",
+        mesh::TensorGroup::Batch => "batch",
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the logical shardings of a module's values to shardings, in the terms of both of XLA's partitioners.
 
-use super::{Group, LogicalSharding, Mesh, Plan, Tensor, TensorSharding};
+use super::{LogicalSharding, Mesh, Plan, Tensor, TensorGroup, TensorSharding};
 use crate::{
     base::{ArrayShape, Shape},
     hlo::{
@@ -59,7 +59,7 @@ impl Plan {
     ) -> TensorSharding {
         let dims = logical.dims.iter().copied().zip(shape.dims.iter().copied()).collect();
         let (name, rules, dtype) = (name.to_owned(), logical.rules.clone(), shape.dtype);
-        self.assign(&Tensor { name, group: Group::Activation, dims, dtype, rules })
+        self.assign(&Tensor { name, group: TensorGroup::Activation, dims, dtype, rules })
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{
-    Code, Dim, DimSharding, Group, Loaded, Mesh, OnViolation, Policy, RuleSet, Rules, Tensor, TensorSharding,
-    Violation, assign,
+    Dim, DimSharding, Loaded, Mesh, MeshCode, OnViolation, Policy, RuleSet, Rules, Tensor, TensorGroup,
+    TensorSharding, Violation, assign,
     assign::assign_along,
     grid::{alternatives, divisors},
     short,
@@ -57,7 +57,7 @@ pub struct DeviceBytes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicated {
     /// The kind of tensors.
-    pub group: Group,
+    pub group: TensorGroup,
     /// The axes along which they are replicated.
     pub axes: Vec<String>,
     /// Number of identical copies.
@@ -71,15 +71,15 @@ pub struct Replicated {
 }
 
 impl Plan {
-    /// The tensor of this name.
-    pub fn find(&self, name: &str) -> Option<&TensorSharding> {
+    /// The sharding of the tensor with this name.
+    pub fn get(&self, name: &str) -> Option<&TensorSharding> {
         self.tensors.iter().find(|sharding| sharding.tensor.name == name)
     }
 
     /// Another tensor on the same mesh by the same rules, such as a weight in computation.
     pub fn assign(&self, tensor: &Tensor) -> TensorSharding {
         let along = match &tensor.rules {
-            RuleSet::ComputeAsStored { param, dim } => self.find(param).and_then(|param| param.dim(*dim)),
+            RuleSet::ComputeAsStored { param, dim } => self.get(param).and_then(|param| param.dim(*dim)),
             RuleSet::AtRest { .. } | RuleSet::Compute => None,
         };
         let along = along.filter(|split| !split.axes.is_empty());
@@ -97,7 +97,11 @@ impl Plan {
             let tensors = self.stored().filter(|sharding| sharding.tensor.group == group);
             tensors.map(TensorSharding::shard_bytes).fold(0, u64::saturating_add)
         };
-        DeviceBytes { base: of(Group::Base), adapters: of(Group::Adapter), optimizer: of(Group::Optimizer) }
+        DeviceBytes {
+            base: of(TensorGroup::Base),
+            adapters: of(TensorGroup::Adapter),
+            optimizer: of(TensorGroup::Optimizer),
+        }
     }
 
     /// The stored tensors that are replicated along axes, by group and axes.
@@ -165,7 +169,7 @@ pub fn check(loaded: &Loaded, tensors: &[Tensor], devices: Option<usize>) -> Mes
                 Some(location) => format!("the rule is about no tensor: {location}"),
                 None => format!("write `{}` in [store] or [compute], or give it the size 1", axis.name),
             };
-            report.problems.push(Code::UnusedAxis.error(axis.location.clone(), message).with_hint(hint));
+            report.problems.push(MeshCode::UnusedAxis.error(axis.location.clone(), message).with_hint(hint));
         } else {
             report.notes.push(PolicyNote { location: axis.location.clone(), message, device_bytes: 0 });
         }
@@ -208,7 +212,7 @@ impl Loaded {
 /// Number of shards of a batch of `batch` rows. Every number of devices that shards it divides the size of the mesh.
 fn batch_shards(mesh: &Mesh, rules: &Rules, policy: &Policy, batch: usize) -> usize {
     let dims = vec![(Dim::Batch, batch)];
-    let (group, dtype, rules_of) = (Group::Batch, DType::S32, RuleSet::Compute);
+    let (group, dtype, rules_of) = (TensorGroup::Batch, DType::S32, RuleSet::Compute);
     let tensor = Tensor { name: "batch".to_owned(), group, dims, dtype, rules: rules_of };
     assign(mesh, rules, policy, &tensor).num_shards()
 }
@@ -260,7 +264,7 @@ impl Case<'_> {
                      `axis_conflict = \"replicate\"` under [policy] to replicate {dim}"
                 );
                 // The axis shards the outer dimension, so no device stores more.
-                (policy.axis_conflict, Code::AxisConflict, message, hint, 1)
+                (policy.axis_conflict, MeshCode::AxisConflict, message, hint, 1)
             }
             Violation::Indivisible { axes } => {
                 let num_shards = mesh.num_shards(axes);
@@ -270,14 +274,14 @@ impl Case<'_> {
                 if *dim == Dim::Batch {
                     let hint =
                         format!("take a batch of {}, {}, {} ...", num_shards, 2 * num_shards, 3 * num_shards);
-                    (policy.indivisible, Code::BatchIndivisible, message, hint, num_shards)
+                    (policy.indivisible, MeshCode::BatchIndivisible, message, hint, num_shards)
                 } else {
                     let works = alternatives(divisors(*size, mesh.devices()));
                     let hint = format!(
                         "it can be sharded into {works}; or write `{dim} = \"none\"`, or set `indivisible = \"replicate\"` or \
                          `\"pad\"` under [policy]"
                     );
-                    (policy.indivisible, Code::Indivisible, message, hint, num_shards)
+                    (policy.indivisible, MeshCode::Indivisible, message, hint, num_shards)
                 }
             }
         };

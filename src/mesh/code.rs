@@ -4,7 +4,7 @@ use crate::base::{Diagnostic, Location, named_enum};
 
 named_enum! {
     /// What kind of problem a mesh config has. Scripts may rely on the names.
-    pub enum Code {
+    pub enum MeshCode {
         /// The file is not TOML.
         Syntax = "syntax";
         /// A table has a duplicate key.
@@ -58,13 +58,13 @@ named_enum! {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for MeshCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl Code {
+impl MeshCode {
     /// A problem of this kind, as an error.
     pub(super) fn error(self, location: Location, message: impl Into<String>) -> Diagnostic {
         Diagnostic::error(location, message).with_code(self.name())

@@ -2,13 +2,14 @@ use std::fmt::Write;
 
 use super::{Mesh, Plan, TensorSharding, grid::line, matches};
 
-/// The tensors that a pattern means, as [`matches()`] reads it; adapters and optimizer state go by their base too.
-pub fn find<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p TensorSharding> {
-    let means = |sharding: &&TensorSharding| {
+/// The tensors whose name matches a pattern, as [`matches()`] reads it. Adapters and optimizer state also match by the name
+/// of their base parameter.
+pub fn find_matching<'p>(plan: &'p Plan, pattern: &str) -> Vec<&'p TensorSharding> {
+    let is_match = |sharding: &&TensorSharding| {
         matches(pattern, &sharding.tensor.name)
             || sharding.tensor.param().is_some_and(|param| matches(pattern, param))
     };
-    plan.tensors.iter().filter(means).collect()
+    plan.tensors.iter().filter(is_match).collect()
 }
 
 /// The sharding of a tensor, with the line of the file that decided it, one line for each dimension.

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{AxisConfig, AxisSize, Code, MeshConfig};
+use super::{AxisConfig, AxisSize, MeshCode, MeshConfig};
 use crate::base::{Diagnostic, Diagnostics, Setting};
 
 /// Devices in a grid with named axes, in row-major order: the last axis is the fastest.
@@ -53,7 +53,7 @@ impl Mesh {
         problems: &mut Diagnostics,
     ) -> Option<Self> {
         if problems.iter().any(|problem| {
-            [Code::AxisName, Code::AxisSize].iter().any(|code| problem.code == Some(code.name()))
+            [MeshCode::AxisName, MeshCode::AxisSize].iter().any(|code| problem.code == Some(code.name()))
         }) {
             return None;
         }
@@ -65,7 +65,7 @@ impl Mesh {
         let product = known.try_fold(1_usize, usize::checked_mul).filter(|&product| product <= MAX_DEVICES);
         let Some(product) = product else {
             let message = format!("expected at most {MAX_DEVICES} devices, found more");
-            problems.push(Code::DeviceCount.error(config.location.clone(), message));
+            problems.push(MeshCode::DeviceCount.error(config.location.clone(), message));
             return None;
         };
         let rest = match (&rests[..], devices) {
@@ -75,21 +75,23 @@ impl Mesh {
                 let AxisConfig { name, location: at, .. } = first;
                 let message =
                     format!("only one axis can have the size \"rest\", and `{name}` has it: {}", line(at));
-                problems.push(Code::TwoRest.error(location, message).with_hint("give one of them a number"));
+                problems
+                    .push(MeshCode::TwoRest.error(location, message).with_hint("give one of them a number"));
                 return None;
             }
             ([axis], None) => {
                 let message = "\"rest\" is unknown without the number of devices";
                 let hint =
                     format!("set a target, such as {}, or write a number", Setting::Target.with("cpu:8"));
-                problems.push(Code::RestUnknown.error(axis.location.clone(), message).with_hint(hint));
+                problems.push(MeshCode::RestUnknown.error(axis.location.clone(), message).with_hint(hint));
                 return None;
             }
             ([axis], Some(devices)) if !devices.is_multiple_of(product) => {
                 let message = format!("the other axes do not divide {devices} devices: {product}");
                 let sizes = alternatives(divisors(devices, devices));
                 let hint = format!("let the other sizes multiply to {sizes}");
-                problems.push(Code::RestIndivisible.error(axis.location.clone(), message).with_hint(hint));
+                problems
+                    .push(MeshCode::RestIndivisible.error(axis.location.clone(), message).with_hint(hint));
                 return None;
             }
             ([_], Some(devices)) => devices / product,
@@ -118,7 +120,7 @@ impl Mesh {
             false => format!("write {}, or give a target of {all}", fixes.join(" or ")),
             true => format!("give a target of {all}, or other sizes"),
         };
-        Code::DeviceCount.error(config.location.clone(), message).with_hint(hint)
+        MeshCode::DeviceCount.error(config.location.clone(), message).with_hint(hint)
     }
 }
 

@@ -41,7 +41,7 @@
 //!     Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off };
 //! // Every problem of the config for this workload is reported at once.
 //! let plan = loaded.plan(&step::tensors(workload), 8)?;
-//! let query = plan.find("model.layers.*.self_attn.q_proj.weight").unwrap();
+//! let query = plan.get("model.layers.*.self_attn.q_proj.weight").unwrap();
 //! assert_eq!(query.shard_shape().to_string(), "bf16[32,16,128,1024]");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -73,14 +73,14 @@ mod tests;
 pub use annotate::annotate;
 pub use assign::{DimSharding, TensorSharding, Violation, assign};
 pub use check::{DeviceBytes, MeshReport, Plan, PolicyNote, Replicated, check};
-pub use code::Code;
+pub use code::MeshCode;
 pub use config::{AxisConfig, AxisSize, MeshConfig, OnViolation, Override, Policy, Rule};
 pub use dim::Dim;
-pub use explain::{explain, find};
+pub use explain::{explain, find_matching};
 pub use grid::{Mesh, MeshAxis};
 pub use logical::{LogicalSharding, RuleSet, WithLogicalSharding, last_logical_sharding};
 pub use names::{in_computation, matches, short};
 pub use read::{Loaded, load, parse};
 pub use rules::Rules;
-pub use tensor::{Group, Tensor};
+pub use tensor::{Tensor, TensorGroup};
 pub use warning::explain_warnings;

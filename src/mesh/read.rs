@@ -12,7 +12,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{AxisConfig, AxisSize, Code, Dim, MeshConfig, OnViolation, Override, Policy, Rule, config::put};
+use super::{
+    AxisConfig, AxisSize, Dim, MeshCode, MeshConfig, OnViolation, Override, Policy, Rule, config::put,
+};
 use crate::base::{Diagnostics, LineIndex, Location, Partitioner, did_you_mean, read_text};
 
 /// What a mesh file is expected to be.
@@ -60,7 +62,7 @@ pub fn parse(text: &str, path: &Path) -> Loaded {
     read(path, text, &mut vec![], &mut meshes, &mut loaded);
     if meshes == 0 {
         let problem =
-            Code::NoMesh.error(loaded.config.location.clone(), "expected a table [mesh], found none");
+            MeshCode::NoMesh.error(loaded.config.location.clone(), "expected a table [mesh], found none");
         loaded.problems.push(problem.with_hint("for example `[mesh]` and below it `fsdp = 8`"));
     }
     loaded
@@ -98,12 +100,12 @@ fn extend(
     meshes: &mut usize,
     loaded: &mut Loaded,
 ) {
-    let mut report = |code: Code, message, hint: &str| {
+    let mut report = |code: MeshCode, message, hint: &str| {
         loaded.problems.push(code.error(location.clone(), message).with_hint(hint));
     };
     let Some(name) = value.get_ref().as_str() else {
         let message = format!("expected the name of a file, found: {}", found(value.get_ref()));
-        return report(Code::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
+        return report(MeshCode::WrongValue, message, "for example `extends = \"fsdp8.toml\"`");
     };
     let next = path.parent().unwrap_or(Path::new("")).join(name);
     let same = |a: &Path| match (a.canonicalize(), next.canonicalize()) {
@@ -114,17 +116,17 @@ fn extend(
         let files = above[start..].iter().chain([&above[start]]);
         let circle: Vec<String> = files.map(|file| file.display().to_string()).collect();
         let message = format!("circular `extends`: {}", circle.join(" -> "));
-        return report(Code::ExtendsCircle, message, "leave out one `extends`");
+        return report(MeshCode::ExtendsCircle, message, "leave out one `extends`");
     }
     if above.len() > MAX_EXTENDS {
         let message = format!("expected at most {MAX_EXTENDS} files that extend one another");
-        return report(Code::WrongValue, message, "write the rules of several files into one");
+        return report(MeshCode::WrongValue, message, "write the rules of several files into one");
     }
     match read_text(&next, MESH_CONFIG) {
         Ok(text) => read(&next, &text, above, meshes, loaded),
         Err(error) => {
             let message = format!("cannot read {}: {error}", next.display());
-            report(Code::ExtendsMissing, message, "the name is relative to the folder of this file");
+            report(MeshCode::ExtendsMissing, message, "the name is relative to the folder of this file");
         }
     }
 }
@@ -173,7 +175,7 @@ impl Reader<'_> {
 
     fn report(
         &mut self,
-        code: Code,
+        code: MeshCode,
         location: Location,
         message: impl Into<String>,
         hint: impl Into<String>,
@@ -187,7 +189,7 @@ impl Reader<'_> {
             let span = error.span().unwrap_or_default();
             let location = self.location(span.clone());
             if error.message() != "duplicate key" {
-                self.problems.push(Code::Syntax.error(location, error.message().trim_end()));
+                self.problems.push(MeshCode::Syntax.error(location, error.message().trim_end()));
                 continue;
             }
             let key = self.text.get(span).unwrap_or_default();
@@ -201,7 +203,7 @@ impl Reader<'_> {
                 }
                 None => "duplicate key".into(),
             };
-            self.report(Code::DuplicateKey, location.at(key), message, "leave out one of them");
+            self.report(MeshCode::DuplicateKey, location.at(key), message, "leave out one of them");
         }
     }
 
@@ -264,12 +266,12 @@ impl Reader<'_> {
 
     fn unknown_key(&mut self, location: Location, name: &str, known: &[&str]) {
         let hint = did_you_mean(name, known.iter().copied(), "known here");
-        self.report(Code::UnknownKey, location, format!("unknown table or key: {name}"), hint);
+        self.report(MeshCode::UnknownKey, location, format!("unknown table or key: {name}"), hint);
     }
 
     fn wrong(&mut self, location: Location, expected: &str, value: Value<'_, '_>) {
         let message = format!("expected {expected}, found: {}", found(value.get_ref()));
-        self.problems.push(Code::WrongValue.error(location, message));
+        self.problems.push(MeshCode::WrongValue.error(location, message));
     }
 
     fn axis(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<AxisConfig> {
@@ -278,7 +280,7 @@ impl Reader<'_> {
         let is_name = begins && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || ["none", "rest"].contains(&name) {
             let hint = "a name consists of letters, digits and `_`, does not begin with a digit, and is neither `none` nor `rest`";
-            self.report(Code::AxisName, location, format!("invalid name of a mesh axis: {name}"), hint);
+            self.report(MeshCode::AxisName, location, format!("invalid name of a mesh axis: {name}"), hint);
             return None;
         }
         let number = value.get_ref().as_integer();
@@ -289,7 +291,12 @@ impl Reader<'_> {
             _ => {
                 let found = found(value.get_ref());
                 let message = format!("expected a whole number of at least 1 or \"rest\", found: {found}");
-                self.report(Code::AxisSize, location.clone(), message, "an axis of size 1 shards nothing");
+                self.report(
+                    MeshCode::AxisSize,
+                    location.clone(),
+                    message,
+                    "an axis of size 1 shards nothing",
+                );
                 AxisSize::Fixed(1)
             }
         };
@@ -307,7 +314,7 @@ impl Reader<'_> {
     fn rule(&mut self, name: &str, location: Location, value: Value<'_, '_>) -> Option<Rule> {
         let Some(dim) = Dim::from_name(name) else {
             let hint = did_you_mean(name, Dim::ALL.iter().map(|dim| dim.name()), "dimensions");
-            self.report(Code::UnknownDim, location, format!("unknown dimension: {name}"), hint);
+            self.report(MeshCode::UnknownDim, location, format!("unknown dimension: {name}"), hint);
             return None;
         };
         let axes: Option<Vec<String>> = match value.get_ref() {
@@ -326,13 +333,13 @@ impl Reader<'_> {
             axes.iter().enumerate().find_map(|(at, axis)| axes[..at].contains(axis).then_some(axis))
         {
             let message = format!("duplicate mesh axis in the list: {axis}");
-            self.report(Code::RepeatedAxis, location, message, "leave out one of them");
+            self.report(MeshCode::RepeatedAxis, location, message, "leave out one of them");
             return None;
         }
         if dim == Dim::Rank && !axes.is_empty() {
             let message = "the rank of adapters cannot be sharded";
             self.report(
-                Code::SplitRank,
+                MeshCode::SplitRank,
                 location,
                 message,
                 "remove it: adapters are sharded as the parameters they adapt",
@@ -341,7 +348,7 @@ impl Reader<'_> {
         }
         if dim == Dim::Layers && !axes.is_empty() {
             let message = "the stack of layers cannot be sharded: every device runs all layers";
-            self.report(Code::SplitLayers, location, message, "shard another dimension, such as `embed`");
+            self.report(MeshCode::SplitLayers, location, message, "shard another dimension, such as `embed`");
             return None;
         }
         Some(Rule { dim, axes, location })
@@ -371,7 +378,7 @@ impl Reader<'_> {
             let message = "expected `param` and `dims`";
             let hint =
                 "for example `param = \"layers.*.self_attn.k_proj\"` and `dims = { kv_heads = \"none\" }`";
-            self.report(Code::WrongValue, location, message, hint);
+            self.report(MeshCode::WrongValue, location, message, hint);
             return None;
         };
         Some(Override { param, location: param_place, rules })

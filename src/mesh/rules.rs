@@ -1,4 +1,4 @@
-use super::{Code, Dim, MeshConfig, Override, Rule, RuleSet, Tensor, grid::line, matches, short};
+use super::{Dim, MeshCode, MeshConfig, Override, Rule, RuleSet, Tensor, grid::line, matches, short};
 use crate::base::{Diagnostics, Location, did_you_mean};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
@@ -27,7 +27,7 @@ impl Rules {
                 if !is_known {
                     let hint = did_you_mean(axis, known.clone(), "axes of the mesh");
                     let problem =
-                        Code::UnknownAxis.error(location.clone(), format!("unknown mesh axis: {axis}"));
+                        MeshCode::UnknownAxis.error(location.clone(), format!("unknown mesh axis: {axis}"));
                     problems.push(problem.with_hint(hint));
                 }
                 is_known
@@ -72,8 +72,8 @@ impl Rules {
             for Rule { dim, location, .. } in
                 rules.iter().filter(|rule| !rule.axes.is_empty() && !has(rule.dim))
             {
-                let problem =
-                    Code::UnusedRule.error(location.clone(), format!("no {what} has this dimension: {dim}"));
+                let problem = MeshCode::UnusedRule
+                    .error(location.clone(), format!("no {what} has this dimension: {dim}"));
                 problems.push(problem.with_hint(format!("leave it out, or move it to {other}")));
             }
         }
@@ -83,8 +83,8 @@ impl Rules {
             if hit.is_empty() {
                 let names = params().map(|tensor| short(&tensor.name));
                 let hint = did_you_mean(param, names, "parameters");
-                let problem =
-                    Code::OverrideUnmatched.error(location.clone(), format!("matches no parameter: {param}"));
+                let problem = MeshCode::OverrideUnmatched
+                    .error(location.clone(), format!("matches no parameter: {param}"));
                 problems.push(problem.with_hint(hint));
                 continue;
             }
@@ -93,7 +93,7 @@ impl Rules {
                 let message = format!("no parameter that `{param}` matches has this dimension: {dim}");
                 let dims = Dim::ALL.iter().filter(|dim| hit.iter().any(|t| t.has(**dim)));
                 let dims: Vec<&str> = dims.map(|dim| dim.name()).collect();
-                let problem = Code::OverrideDim.error(location.clone(), message);
+                let problem = MeshCode::OverrideDim.error(location.clone(), message);
                 problems.push(problem.with_hint(format!("they have {}", dims.join(", "))));
             }
         }

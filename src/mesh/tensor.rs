@@ -3,7 +3,7 @@ use crate::base::{ArrayShape, DType};
 
 /// The kind of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Group {
+pub enum TensorGroup {
     /// The frozen parameters.
     Base,
     /// The trained factors.
@@ -24,7 +24,7 @@ pub struct Tensor {
     /// The name in Hugging Face's models, with `*` in place of the layer where layers are stacked.
     pub name: String,
     /// The kind of the tensor.
-    pub group: Group,
+    pub group: TensorGroup,
     /// Named dimensions with their sizes, outermost first; without duplicates.
     pub dims: Vec<(Dim, usize)>,
     /// Element type.

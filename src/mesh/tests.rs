@@ -11,11 +11,11 @@ use crate::{
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
                            [compute]\nbatch = \"fsdp\"\nkv_heads = \"tensor\"\n";
 
-fn tensor(name: &str, group: Group, rules: RuleSet, dims: &[(Dim, usize)]) -> Tensor {
+fn tensor(name: &str, group: TensorGroup, rules: RuleSet, dims: &[(Dim, usize)]) -> Tensor {
     Tensor { name: name.into(), group, dims: dims.into(), dtype: DType::F32, rules }
 }
 
-fn stored(name: &str, group: Group, dims: &[(Dim, usize)]) -> Tensor {
+fn stored(name: &str, group: TensorGroup, dims: &[(Dim, usize)]) -> Tensor {
     tensor(name, group, RuleSet::AtRest { param: name.into() }, dims)
 }
 
@@ -27,17 +27,22 @@ fn tensors() -> Vec<Tensor> {
     let key = "model.layers.*.self_attn.k_proj";
     let adapter = |factor: &str, side: &[(Dim, usize)]| {
         let rules = RuleSet::AtRest { param: format!("{key}.weight") };
-        tensor(&format!("{key}.{factor}.weight"), Group::Adapter, rules, &[&[layers, rank], side].concat())
+        tensor(
+            &format!("{key}.{factor}.weight"),
+            TensorGroup::Adapter,
+            rules,
+            &[&[layers, rank], side].concat(),
+        )
     };
     let (batch, seq) = ((Dim::Batch, 8), (Dim::Seq, 32));
     vec![
-        stored("model.norm.weight", Group::Base, &[embed]),
-        stored(&format!("{key}.weight"), Group::Base, &[layers, heads, head_dim, embed]),
-        stored("model.layers.*.mlp.up_proj.weight", Group::Base, &[layers, mlp, embed]),
+        stored("model.norm.weight", TensorGroup::Base, &[embed]),
+        stored(&format!("{key}.weight"), TensorGroup::Base, &[layers, heads, head_dim, embed]),
+        stored("model.layers.*.mlp.up_proj.weight", TensorGroup::Base, &[layers, mlp, embed]),
         adapter("lora_A", &[embed]),
         adapter("lora_B", &[heads, head_dim]),
-        tensor("labels", Group::Batch, RuleSet::Compute, &[batch, seq]),
-        tensor("activation.k", Group::Activation, RuleSet::Compute, &[batch, seq, heads, head_dim]),
+        tensor("labels", TensorGroup::Batch, RuleSet::Compute, &[batch, seq]),
+        tensor("activation.k", TensorGroup::Activation, RuleSet::Compute, &[batch, seq, heads, head_dim]),
     ]
 }
 
@@ -77,7 +82,7 @@ fn plan(text: &str) -> Plan {
 fn tensors_are_split_as_the_file_says() {
     let plan = plan(FSDP_TENSOR);
     assert_eq!((plan.mesh.devices(), plan.mesh.to_string().as_str()), (8, "fsdp 4 x tensor 2"));
-    let shard = |name: &str| plan.find(name).unwrap().shard_shape().to_string();
+    let shard = |name: &str| plan.get(name).unwrap().shard_shape().to_string();
     assert_eq!(shard("model.layers.*.self_attn.k_proj.weight"), "f32[2,4,16,16]");
     assert_eq!(shard("model.layers.*.self_attn.k_proj.lora_A.weight"), "f32[2,4,16]");
     assert_eq!(shard("model.layers.*.self_attn.k_proj.lora_B.weight"), "f32[2,4,4,16]");
@@ -86,7 +91,7 @@ fn tensors_are_split_as_the_file_says() {
     let computed = [(Dim::KvHeads, 8), (Dim::HeadDim, 16), (Dim::Embed, 64)];
     let computed = plan.assign(&tensor(
         "model.layers.*.self_attn.k_proj.weight",
-        Group::Base,
+        TensorGroup::Base,
         RuleSet::Compute,
         &computed,
     ));
@@ -109,7 +114,7 @@ fn adapters_follow_overrides_of_their_base() {
         "{FSDP_TENSOR}[[override]]\nparam = \"layers.*.self_attn.k_proj\"\ndims = {{ kv_heads = \"none\" }}\n"
     );
     let plan = plan(&text);
-    let shard = |name: &str| plan.find(name).unwrap().shard_shape().to_string();
+    let shard = |name: &str| plan.get(name).unwrap().shard_shape().to_string();
     assert_eq!(shard("model.layers.*.self_attn.k_proj.weight"), "f32[2,8,16,16]");
     assert_eq!(shard("model.layers.*.self_attn.k_proj.lora_B.weight"), "f32[2,4,8,16]");
     assert_eq!(shard("activation.k"), "f32[2,32,4,16]");
@@ -120,7 +125,7 @@ fn an_explanation_names_the_line_of_every_dimension() {
     let text =
         format!("{FSDP_TENSOR}[[override]]\nparam = \"*k_proj\"\ndims = {{ kv_heads = [\"tensor\"] }}\n");
     let plan = plan(&text);
-    let found = find(&plan, "layers.*.self_attn.k_proj");
+    let found = find_matching(&plan, "layers.*.self_attn.k_proj");
     assert_eq!(found.len(), 3);
     let text = explain(found[0], &plan.mesh);
     let folder = text.split_whitespace().find_map(|word| word.strip_suffix("m.toml:5")).unwrap().to_owned();
@@ -296,7 +301,8 @@ fn every_problem_is_told_at_once() {
         .replace("fsdp = 4", "fsdp = 3");
     let (report, _) = report(&[("m.toml", &text)], None);
     let codes: Vec<Option<&str>> = report.problems.iter().map(|problem| problem.code).collect();
-    let expect = [Code::UnknownDim, Code::UnknownAxis, Code::Indivisible, Code::BatchIndivisible];
+    let expect =
+        [MeshCode::UnknownDim, MeshCode::UnknownAxis, MeshCode::Indivisible, MeshCode::BatchIndivisible];
     assert_eq!(codes, expect.map(|code| Some(code.name())));
 }
 
@@ -318,7 +324,7 @@ fn a_file_extends_another() {
     assert_eq!(problems, "");
     let plan = report.plan.unwrap();
     assert_eq!(plan.mesh.to_string(), "fsdp 4 x tensor 4");
-    let up = plan.find("model.layers.*.mlp.up_proj.weight").unwrap();
+    let up = plan.get("model.layers.*.mlp.up_proj.weight").unwrap();
     let lines: Vec<_> = up.dims.iter().filter_map(|split| split.location.as_ref()).collect();
     let files: Vec<_> =
         lines.iter().map(|p| (Path::new(&p.file).file_name().unwrap().to_str().unwrap(), p.line)).collect();
@@ -353,7 +359,7 @@ fn a_policy_lets_pass_and_tells_what_it_costs() {
         let key = report
             .plan
             .unwrap()
-            .find("model.layers.*.self_attn.k_proj.weight")
+            .get("model.layers.*.self_attn.k_proj.weight")
             .unwrap()
             .shard_shape()
             .to_string();
@@ -393,7 +399,7 @@ fn the_batch_has_one_number_of_shards_under_every_policy() {
         assert_eq!(plan.batch_shards(6), uneven, "{policy}");
         let labels = plan.assign(&Tensor {
             name: "labels".into(),
-            group: Group::Batch,
+            group: TensorGroup::Batch,
             dims: vec![(Dim::Batch, 6), (Dim::Seq, 3)],
             dtype: DType::S32,
             rules: RuleSet::Compute,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Role;
 use crate::{
     base::DType,
-    mesh::{Dim, Group, LogicalSharding, RuleSet, Tensor, in_computation},
+    mesh::{Dim, LogicalSharding, RuleSet, Tensor, TensorGroup, in_computation},
     model::{
         AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
         adapter_params, base_params, features,
@@ -99,21 +99,25 @@ impl<'a> Catalog<'a> {
         match role {
             Role::Base(param) => {
                 let spec = self.base_spec(param);
-                stored(spec.name.clone(), Group::Base, spec.dims(), dtype, spec.name.clone())
+                stored(spec.name.clone(), TensorGroup::Base, spec.dims(), dtype, spec.name.clone())
             }
-            Role::Adapter(id) => self.factor("", Group::Adapter, id),
-            Role::Moment1(id) => self.factor("m.", Group::Optimizer, id),
-            Role::Moment2(id) => self.factor("v.", Group::Optimizer, id),
-            Role::Gradient(id) => self.factor("grad.", Group::Gradient, id),
-            Role::Updates => stored("updates".into(), Group::Optimizer, vec![], DType::S32, "updates".into()),
+            Role::Adapter(id) => self.factor("", TensorGroup::Adapter, id),
+            Role::Moment1(id) => self.factor("m.", TensorGroup::Optimizer, id),
+            Role::Moment2(id) => self.factor("v.", TensorGroup::Optimizer, id),
+            Role::Gradient(id) => self.factor("grad.", TensorGroup::Gradient, id),
+            Role::Updates => {
+                stored("updates".into(), TensorGroup::Optimizer, vec![], DType::S32, "updates".into())
+            }
             Role::InputIds | Role::Labels | Role::SegmentIds => {
-                computed(Group::Batch, per_token(&[]), DType::S32)
+                computed(TensorGroup::Batch, per_token(&[]), DType::S32)
             }
-            Role::Position => computed(Group::Batch, vec![rows], DType::S32),
-            Role::NumLabelTokens => computed(Group::Batch, vec![], DType::S32),
-            Role::LearningRate | Role::Loss | Role::GradNorm => computed(Group::Batch, vec![], DType::F32),
-            Role::Logits => computed(Group::Activation, per_token(&[vocab]), DType::F32),
-            Role::NextLogits => computed(Group::Activation, vec![rows, vocab], DType::F32),
+            Role::Position => computed(TensorGroup::Batch, vec![rows], DType::S32),
+            Role::NumLabelTokens => computed(TensorGroup::Batch, vec![], DType::S32),
+            Role::LearningRate | Role::Loss | Role::GradNorm => {
+                computed(TensorGroup::Batch, vec![], DType::F32)
+            }
+            Role::Logits => computed(TensorGroup::Activation, per_token(&[vocab]), DType::F32),
+            Role::NextLogits => computed(TensorGroup::Activation, vec![rows, vocab], DType::F32),
         }
     }
 
@@ -123,7 +127,7 @@ impl<'a> Catalog<'a> {
         LogicalSharding { dims: dims.into_iter().map(|(dim, _)| dim).collect(), rules }
     }
 
-    fn factor(&self, prefix: &str, group: Group, id: AdapterId) -> Tensor {
+    fn factor(&self, prefix: &str, group: TensorGroup, id: AdapterId) -> Tensor {
         let owner = &self.base_spec(Param::Weight(id.linear)).name;
         let module = owner.trim_end_matches(".weight");
         let spec =
@@ -137,7 +141,7 @@ impl<'a> Catalog<'a> {
     }
 }
 
-fn stored(name: String, group: Group, dims: NamedDims, dtype: DType, param: String) -> Tensor {
+fn stored(name: String, group: TensorGroup, dims: NamedDims, dtype: DType, param: String) -> Tensor {
     Tensor { name, group, dims, dtype, rules: RuleSet::AtRest { param } }
 }
 
@@ -171,7 +175,7 @@ pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
         .collect();
     let computed = catalog.base.iter().map(|spec| Tensor {
         name: in_computation(&spec.name),
-        group: Group::Activation,
+        group: TensorGroup::Activation,
         dims: spec.stored.concat(),
         dtype: workload.dtype,
         rules: RuleSet::Compute,
@@ -189,7 +193,7 @@ fn activations(workload: Workload<'_>) -> impl Iterator<Item = Tensor> {
     let logits = ("logits".to_owned(), vec![(Dim::Vocab, config.vocab_size)], DType::F32);
     [residual].into_iter().chain(inner).chain([logits]).map(move |(name, features, dtype)| Tensor {
         name: format!("activation.{name}"),
-        group: Group::Activation,
+        group: TensorGroup::Activation,
         dims: [vec![(Dim::Batch, batch), (Dim::Seq, seq)], features].concat(),
         dtype,
         rules: RuleSet::Compute,

@@ -29,15 +29,15 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// The text of any HLO module, read and printed, or the diagnostics.
-fn read(input: &Input) -> Result<String, String> {
+fn read(input: &Input) -> TestResult<String> {
     let module = match raw::parse(input.text.as_str(), &input.name) {
         Ok(module) => module,
         Err(diagnostics) => return Ok(diagnostics.to_string()),
     };
     let printed = raw::print(&module);
-    let again = raw::parse(printed.as_str(), &input.name).map_err(|error| error.to_string())?;
+    let again = raw::parse(printed.as_str(), &input.name)?;
     if raw::print(&again) != printed {
-        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name));
+        return Err(format!("{}: the printed text parses as another module:\n{printed}", input.name).into());
     }
     Ok(printed)
 }

@@ -50,7 +50,7 @@ pub enum StartError {
     },
     /// It failed, crashed or hung.
     #[error(transparent)]
-    Child(#[from] CompileWorkerError),
+    Worker(#[from] CompileWorkerError),
     /// It failed, crashed or hung, and no device is detected.
     #[error("found no {} on this machine: {presence}; the plugin's answer: {source}", presence.platform.device_name())]
     NoDevice {
@@ -66,7 +66,7 @@ impl StartError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Plugin(error) => error.hint(),
-            Self::Child(error) => error.hint(),
+            Self::Worker(error) => error.hint(),
             Self::Platform { expected, found, .. } => {
                 Some(format!("use the target `{found}`, or a plugin for {expected}"))
             }
@@ -115,7 +115,7 @@ pub fn start(job: &StartJob<'_>, worker: &WorkerProgram, cache: &Path) -> Result
         {
             StartError::NoDevice { presence, source }
         }
-        _ => StartError::Child(source),
+        _ => StartError::Worker(source),
     };
     let answer = exchange(&request, &[], environment, &worker).map_err(failed)?.answer;
     match &answer {
