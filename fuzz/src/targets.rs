@@ -11,7 +11,7 @@ use hloom::{
         ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer,
         TokenizerFiles,
     },
-    hlo::{proto, text},
+    hlo::{proto, raw, text},
     mesh,
     model::Config,
     runtime::bundle::{Bundle, Contents, sha256},
@@ -31,6 +31,23 @@ pub fn hlo_text(input: &[u8]) {
         Ok(module) => {
             oracle::prints_and_parses(&module);
             oracle::round_trips(module);
+        }
+        Err(diagnostics) => {
+            for diagnostic in &diagnostics.0 {
+                assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
+            }
+        }
+    }
+}
+
+/// Any HLO text: what is read prints as a text that reads the same.
+pub fn hlo_raw(input: &[u8]) {
+    let Ok(source) = std::str::from_utf8(input) else { return };
+    match raw::parse(source, "input.hlo") {
+        Ok(module) => {
+            let printed = raw::print(&module);
+            let again = raw::parse(printed.as_str(), "printed.hlo").unwrap_or_else(|error| panic!("{error}\n{printed}"));
+            assert_eq!(raw::print(&again), printed);
         }
         Err(diagnostics) => {
             for diagnostic in &diagnostics.0 {
