@@ -130,7 +130,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")
 }
 
-/// The files of a kind, sorted.
+/// The files with tests of this kind, sorted.
 fn files(kind: &Kind) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder().join(kind.name)).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -138,7 +138,7 @@ fn files(kind: &Kind) -> Vec<PathBuf> {
     files
 }
 
-/// Runs every file of a kind, and reports all that fail.
+/// Runs every file with tests of a kind, and reports all that fail.
 #[track_caller]
 fn check(name: &str) {
     let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();

@@ -7,7 +7,7 @@ use std::{
 
 use super::{AppError, Starter, Status, defaults};
 use crate::{
-    base::{Diagnostic, Setting, did_you_mean, nearest},
+    base::{Diagnostic, Setting, did_you_mean, nearest_hint},
     model::{Config, builtin_names},
     pjrt::Plugin,
     step::StepError,
@@ -148,8 +148,8 @@ fn no_model(named: &str) -> AppError {
         (problem, "give the folder or GGUF file that holds its weights".to_owned())
     } else {
         let problem = format!("expected a folder, a GGUF file or `{}`, found none: {named}", defaults::MODEL);
-        let hint = match nearest(named, [defaults::MODEL]) {
-            Some(near) => format!("did you mean `{near}`?"),
+        let hint = match nearest_hint(named, [defaults::MODEL]) {
+            Some(hint) => hint,
             // `organisation/model`, as a hub names it.
             None if named.split('/').filter(|part| !part.is_empty()).count() == 2 => {
                 "models are not fetched from a hub: download it, and give its folder".to_owned()

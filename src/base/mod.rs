@@ -30,7 +30,7 @@ pub use memory::MemorySpace;
 pub(crate) use named_enum::named_enum;
 pub(crate) use nd_copy::{ArrayWindow, at_origin, copy_window, full_window};
 pub use nearest::did_you_mean;
-pub(crate) use nearest::nearest;
+pub(crate) use nearest::{nearest, nearest_hint};
 pub use partitioner::Partitioner;
 pub(crate) use process::KillOnDrop;
 pub use setting::{Setting, command};

@@ -49,10 +49,13 @@ pub fn did_you_mean<'a>(
     what: &str,
 ) -> String {
     let known = known.into_iter();
-    match nearest(wanted, known.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{what}: {}", known.collect::<Vec<_>>().join(", ")),
-    }
+    let all = || format!("{what}: {}", known.clone().collect::<Vec<_>>().join(", "));
+    nearest_hint(wanted, known.clone()).unwrap_or_else(all)
+}
+
+/// A hint for an unknown name: the nearest known one, if one is near.
+pub(crate) fn nearest_hint<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(wanted, known).map(|near| format!("did you mean `{near}`?"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     message_json::messages,
     unsupported_keys,
 };
-use crate::base::{Diagnostic, nearest};
+use crate::base::{Diagnostic, nearest_hint};
 
 /// A sample and the keys that were ignored.
 pub(super) struct ParsedSample {
@@ -90,8 +90,8 @@ fn unknown_kind(object: &JsonObject) -> Diagnostic {
         Some(hint.to_owned())
     } else if has("role") || has("from") {
         Some("this is a message; put those of one conversation into {\"messages\": [...]}".to_owned())
-    } else if let Some(meant) = keys.iter().find_map(|key| nearest(key, KINDS)) {
-        Some(format!("did you mean `{meant}`?"))
+    } else if let Some(hint) = keys.iter().find_map(|key| nearest_hint(key, KINDS)) {
+        Some(hint)
     } else if let Some((key, _)) = wrapper {
         Some(format!("if the samples are the elements of `{key}`, write only that array"))
     } else {

@@ -4,7 +4,7 @@ use crate::base::{Diagnostic, nearest};
 
 macro_rules! opcodes {
     ($( $(#[$doc:meta])* $variant:ident = $name:literal, $attrs:ident, $arity:expr, $class:ident, $shape:ident; )*) => {
-        /// An HLO opcode. The table in this file is the only list of them.
+        /// An opcode that a training step can have. [`raw::Opcode`](crate::hlo::raw::Opcode) has all of XLA's.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Opcode { $( $(#[$doc])* $variant, )* }
 

@@ -93,8 +93,9 @@ impl TensorSharding {
     }
 }
 
-/// Lays a tensor on a mesh. Where a rule cannot be followed, the outer dimension keeps an axis, and an indivisible one is
-/// padded if the policy says so, else left whole.
+/// Maps each dimension of a tensor to mesh axes by the rules. An axis shards at most one dimension: where two rules give the
+/// same axis, the outer dimension keeps it. A dimension that the axes do not divide is padded or replicated, as the policy
+/// says.
 pub fn assign(mesh: &Mesh, rules: &Rules, policy: &Policy, tensor: &Tensor) -> TensorSharding {
     assign_along(mesh, rules, policy, tensor, None)
 }

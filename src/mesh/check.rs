@@ -76,7 +76,7 @@ impl Plan {
         self.tensors.iter().find(|sharding| sharding.tensor.name == name)
     }
 
-    /// Another tensor on the same mesh by the same rules, such as a weight in computation.
+    /// The sharding that the rules of this plan give another tensor, such as an activation.
     pub fn assign(&self, tensor: &Tensor) -> TensorSharding {
         let along = match &tensor.rules {
             RuleSet::ComputeAsStored { param, dim } => self.get(param).and_then(|param| param.dim(*dim)),

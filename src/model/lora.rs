@@ -86,8 +86,8 @@ pub struct LoraSpec {
     pub targets: Targets,
     /// Targets that are not adapted.
     pub exclude: Option<Targets>,
-    /// The only layers to adapt, unless empty. As in PEFT it needs [`Targets::Names`], and does not restrict targets that are
-    /// full names.
+    /// PEFT's `layers_to_transform`: numbers of the layers to adapt; empty for all. As in PEFT it needs [`Targets::Names`],
+    /// and does not restrict targets that are full names.
     pub layers: Vec<usize>,
     /// Names of the module lists that `layers` indexes, as regular expressions; any list if empty. It is not used without `layers`.
     pub layers_pattern: Vec<String>,

@@ -66,7 +66,7 @@ pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepErr
     Ok(StepProgram { module: verify(module)?, inputs, outputs })
 }
 
-/// The slots of these roles, in any program of the step.
+/// The slot of each role: dimensions, dtype, sharding and memory space of an argument or result of the step.
 pub fn slots(spec: &StepSpec<'_>, roles: impl IntoIterator<Item = Role>) -> Vec<Slot> {
     let catalog = Catalog::new(spec.workload);
     roles.into_iter().map(|role| slot(spec, &catalog, role)).collect()

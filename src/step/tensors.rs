@@ -145,7 +145,8 @@ fn stored(name: String, group: TensorGroup, dims: NamedDims, dtype: DType, param
     Tensor { name, group, dims, dtype, rules: RuleSet::AtRest { param } }
 }
 
-/// Every role of an argument or a result, in any program of the step.
+/// The roles of the arguments and results of all programs of the step ([`StepKind`](super::StepKind)): base parameters, LoRA
+/// factors, their gradients and moments, batches, scalars.
 pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     let catalog = Catalog::new(workload);
     let plain = [

@@ -29,7 +29,8 @@ embedded![
     "swiglu",
 ];
 
-/// Names without a template of ours: where one is given, it replaces a computation that is built in Rust.
+/// Names of attention kernels. No template for them is embedded; one that a library of templates has replaces the attention
+/// that is built in Rust.
 ///
 /// They compute all of attention, whatever algorithm is requested: `(o, log_sum_exp)` from `q [batch, seq, heads, head_dim]` and
 /// `k` and `v [batch, seq, kv_heads, head_dim]`, with rotary embeddings applied, where `log_sum_exp` is

@@ -9,9 +9,11 @@ const OTHER_PROGRAMS: &[&str] =
 /// Phrases that CONTRIBUTING.md's style page rules out.
 const PHRASES: &[&str] = &[
     "anew",
+    "asked for",
     "at last,",
     "by reason of",
     "counted token",
+    "filled up to",
     "gives back",
     "has it so",
     "in the end,",
@@ -20,6 +22,7 @@ const PHRASES: &[&str] = &[
     "mistake",
     "no such table",
     "nobody",
+    "of a kind",
     "stands twice",
     "that stand in",
     "the same along",

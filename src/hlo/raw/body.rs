@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    attr::{AttrName, Form},
+    attr::AttrName,
     cursor::{Cursor, Parsed, SyntaxError},
     infer,
     module::{Attr, Computation, Instr, InstrId},
@@ -11,9 +11,8 @@ use super::{
     shape::{ShapeId, ShapeReader},
     span::Span,
     task::{Callee, Outline, References, SINGLE, Task},
-    value,
+    value::{self, Form},
 };
-use crate::base::nearest;
 
 /// A computation while its instructions are read.
 pub(super) struct Body<'t, 's> {
@@ -160,10 +159,7 @@ impl<'t, 's> Body<'t, 's> {
             }
         }
         let error = SyntaxError::new(span.start(), format!("unknown opcode: {text}"));
-        Err(match nearest(text, Opcode::ALL.iter().map(|opcode| opcode.name())) {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error,
-        })
+        Err(error.suggest(text, Opcode::ALL.iter().map(|opcode| opcode.name())))
     }
 
     /// `, name=value` as long as there are any.

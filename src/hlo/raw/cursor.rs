@@ -1,6 +1,7 @@
 //! A position in HLO text, and the smallest phrases of the grammar: blanks, words, numbers, strings, groups in brackets.
 
 use super::span::Span;
+use crate::base::nearest_hint;
 
 /// An error at a byte of the text. Lines and columns are counted only when it is reported.
 #[derive(Debug)]
@@ -13,6 +14,11 @@ pub(super) struct SyntaxError {
 impl SyntaxError {
     pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), hint: None }
+    }
+
+    /// The error of an unknown name, with the nearest known one as a hint.
+    pub(super) fn suggest<'a>(self, wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { hint: nearest_hint(wanted, known), ..self }
     }
 
     pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {

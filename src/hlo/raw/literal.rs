@@ -102,7 +102,7 @@ fn in_range(text: &str, element_type: PrimitiveType) -> bool {
     match name.as_bytes()[0] {
         b's' => text.parse().is_ok_and(|value: i128| value >= -(1 << (bits - 1)) && value < 1 << (bits - 1)),
         // XLA reads negative numbers as those of 64 bits without a sign.
-        b'u' if bits == 64 => text.parse().is_ok_and(|value: i128| value >= -(1 << 63) && value < 1 << 64),
+        b'u' if bits == 64 => text.parse().is_ok_and(|value: i128| (-(1 << 63)..1 << 64).contains(&value)),
         b'u' => text.parse().is_ok_and(|value: i128| value >= 0 && value < 1 << bits),
         b'p' => text.parse::<i64>().is_ok(),
         b'f' | b'b' | b'c' => text.parse::<f64>().is_ok_and(|value| fits(value, text, element_type)),

@@ -3,6 +3,22 @@
 //! This level reads everything that XLA prints and prints it again: opcodes, shapes with layouts, attributes verbatim and in
 //! order, metadata, schedules. It checks the grammar, and that names refer to earlier instructions and computations, but not
 //! what they mean. The typed [`Module`](crate::hlo::Module), which plugins get, is stricter.
+//!
+//! ```
+//! use hloom::hlo::raw::{self, Opcode};
+//!
+//! let text = "
+//! ENTRY main {
+//!   x = bf16[8,128]{1,0:T(8,128)(2,1)} parameter(0)
+//!   start = ((bf16[8,128]), bf16[8,128], s32[]) negate-start(x)
+//!   ROOT done = bf16[8,128] negate-done(start)
+//! }";
+//! let module = raw::parse(text, "negate.hlo")?;
+//! let start = module.instructions(module.entry()).nth(1).expect("the entry has three instructions");
+//! assert_eq!((start.opcode(), start.wrapped()), (Opcode::AsyncStart, Some(Opcode::Negate)));
+//! assert_eq!(module.shapes().text(start.shape()), "((bf16[8,128]), bf16[8,128], s32[])");
+//! # Ok::<(), hloom::base::Diagnostics>(())
+//! ```
 
 mod access;
 mod attr;

@@ -8,7 +8,7 @@ use super::attr::AttrName::{self, *};
 
 macro_rules! opcodes {
     ($( $variant:ident = $name:literal, $operands:expr, [$($required:ident),*], [$($optional:ident),*]; )*) => {
-        /// An opcode of HLO. The table in this file lists all that XLA has.
+        /// An opcode of HLO: all that XLA has.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs)]
         pub enum Opcode { $( $variant, )* }

@@ -9,7 +9,6 @@ use super::{
     shape::{ShapeId, ShapeReader},
     span::Span,
 };
-use crate::base::nearest;
 
 /// Maximum nesting of instructions inside operands and of computations inside attributes.
 const MAX_NESTING: usize = 64;
@@ -132,10 +131,7 @@ impl Body<'_, '_> {
         let message = format!("instruction `{name}` is unknown or used before it is defined");
         let error = SyntaxError::new(span.start(), message);
         let known: Vec<_> = self.ids.keys().map(|name| String::from_utf8_lossy(name)).collect();
-        Err(match nearest(&name, known.iter().map(|name| name.as_ref())) {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error,
-        })
+        Err(error.suggest(&name, known.iter().map(|name| name.as_ref())))
     }
 
     /// The parameter that an operand of a text of one instruction stands for.

@@ -360,8 +360,5 @@ fn unknown(ids: &FxHashMap<&[u8], CompId>, name: &[u8], span: Span) -> SyntaxErr
         span.start(),
         format!("computation `{name}` is unknown or used before it is defined"),
     );
-    match crate::base::nearest(&name, known.iter().map(|name| name.as_ref())) {
-        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-        None => error,
-    }
+    error.suggest(&name, known.iter().map(|name| name.as_ref()))
 }

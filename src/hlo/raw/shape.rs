@@ -324,10 +324,7 @@ fn array(cursor: &mut Cursor<'_>) -> Parsed<Array> {
         let error = cursor.unexpected("an element type");
         let names = PrimitiveType::ALL.iter().map(|element| element.name());
         let word = String::from_utf8_lossy(word);
-        return Err(match crate::base::nearest(&word, names) {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error,
-        });
+        return Err(error.suggest(&word, names));
     };
     cursor.advance(word.len());
     cursor.expect(b'[')?;

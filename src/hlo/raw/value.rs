@@ -1,10 +1,68 @@
 //! The forms of attribute values: each is recognized and skipped.
 
 use super::{
-    attr::Form,
     cursor::{Cursor, Parsed},
     shape::ShapeReader,
 };
+
+/// The form of an attribute's value. Each is checked when it is read, and kept as its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `true`
+    Bool,
+    /// `{true,false}` or `true`
+    Bools,
+    /// `3`
+    Int,
+    /// `1e-05`
+    Float,
+    /// `"text"`
+    Text,
+    /// `"text"` or a JSON object
+    TextOrJson,
+    /// `{0,1}`
+    Ints,
+    /// `{{0,1},{2,3}}`
+    IntLists,
+    /// `{{0,1},{2,3}}` or `[2,4]<=[8]`
+    ReplicaGroups,
+    /// `%name`, or `{...}` with instructions
+    Computation,
+    /// `{%a, %b}`
+    Computations,
+    /// `{%a, %b}`, instructions of the same computation
+    Instructions,
+    /// A word, one of these
+    OneOf(&'static [&'static str]),
+    /// `{default,highest}`
+    Precisions,
+    /// A word such as `dot_bf16_bf16_f32` or `rng_three_fry`
+    Word,
+    /// `{[0:4], [2:8:2]}`
+    SliceRanges,
+    /// `0_1x-2_0_1`
+    Padding,
+    /// `{size=2x2 stride=1x2 pad=0_1x1_1}`
+    Window,
+    /// `b01f_01io->b01f`
+    DimLabels,
+    /// `f32[2]`
+    Shape,
+    /// `{f32[2]{0}, s32[]}`
+    Shapes,
+    /// `f32[2] {1, 2}`
+    Literal,
+    /// `{devices=[2,1]<=[2]}`
+    Sharding,
+    /// `{key="value",other={...}}`
+    Dictionary,
+    /// `{0, {}: (1, {})}`
+    Aliasing,
+    /// `{(f32[2]{0})->f32[2]{0}}`
+    Signature,
+    /// `{...}`, whose content only other tools need
+    Group,
+}
 
 /// Skips a value of this form.
 pub(super) fn skip(form: Form, cursor: &mut Cursor<'_>) -> Parsed<()> {
