@@ -46,7 +46,8 @@ pub fn hlo_raw(input: &[u8]) {
     match raw::parse(source, "input.hlo") {
         Ok(module) => {
             let printed = raw::print(&module);
-            let again = raw::parse(printed.as_str(), "printed.hlo").unwrap_or_else(|error| panic!("{error}\n{printed}"));
+            let again = raw::parse(printed.as_str(), "printed.hlo")
+                .unwrap_or_else(|error| panic!("{error}\n{printed}"));
             assert_eq!(raw::print(&again), printed);
         }
         Err(diagnostics) => {
