@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("optim", &["base", "hlo", "templates"]),
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),
-    ("analyze", &["base", "hlo", "mesh", "step"]),
+    ("analyze", &["base", "hlo"]),
     (
         "train",
         &[

@@ -122,6 +122,42 @@ pub(super) fn padding(text: &str) -> Option<Vec<[i64; 3]>> {
     text.split('x').map(dim).collect()
 }
 
+/// A field of metadata such as `{op_name="jit(f)/add" source_line=3}`: words with blanks between them, values in quotes or not.
+pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut rest = text.trim().strip_prefix('{')?;
+    loop {
+        rest = rest.trim_start_matches([' ', ',']);
+        let (key, after) = rest.split_once('=')?;
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => {
+                let end = end_of_string(quoted)?;
+                (&quoted[..end], &quoted[end + 1..])
+            }
+            None => {
+                let end = after.find([' ', ',', '}'])?;
+                after.split_at(end)
+            }
+        };
+        if key.trim() == name {
+            return Some(value);
+        }
+        rest = next;
+    }
+}
+
+/// The position of the double quote that ends a string.
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut bytes = text.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => return Some(at),
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +177,15 @@ mod tests {
         assert_eq!(dims.input, ArrayDims { batch: 0, feature: 1, spatial: vec![2, 3] });
         assert_eq!(dims.kernel, ArrayDims { batch: 1, feature: 0, spatial: vec![2, 3] });
         assert_eq!(dims.output, ArrayDims { batch: 2, feature: 0, spatial: vec![1, 3] });
+    }
+
+    #[test]
+    fn fields_of_metadata() {
+        let text = r#"{op_type="a" op_name="jit(f)/\"x\" y=2", source_line=7 stack_frame_id=12}"#;
+        assert_eq!(field(text, "op_name"), Some(r#"jit(f)/\"x\" y=2"#));
+        assert_eq!(field(text, "source_line"), Some("7"));
+        assert_eq!(field(text, "stack_frame_id"), Some("12"));
+        assert_eq!(field(text, "y"), None);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod attr;
 mod bodies;
 mod body;
 mod cursor;
+mod groups;
 mod infer;
 mod literal;
 mod module;
@@ -42,6 +43,7 @@ mod value;
 
 pub use access::{ArrayDims, ConvolutionDims, WindowDim};
 pub use attr::AttrName;
+pub use groups::ReplicaGroups;
 pub use module::{CompId, InstrId, InstrRef, Module, StackFrame};
 pub use opcode::{Opcode, Operands};
 pub use parse::parse;

@@ -1,7 +1,9 @@
 //! A module as its text says it: names, opcodes, shapes with layouts, attributes in order.
 
 use super::{
+    access::{self, ConvolutionDims, WindowDim},
     attr::AttrName,
+    groups::{self, ReplicaGroups},
     opcode::Opcode,
     shape::{ShapeId, ShapeTable},
     span::Span,
@@ -323,6 +325,43 @@ impl<'m> InstrRef<'m> {
     pub fn attr(self, name: AttrName) -> Option<&'m str> {
         let attrs = &self.computation.attrs[self.instr.attr_range()];
         attrs.iter().find(|attr| attr.name == Some(name)).map(|attr| self.module.str(attr.value))
+    }
+
+    /// The integers of an attribute: `{0,1}`. `None` if the instruction does not have it, or it has another form.
+    pub fn ints(self, name: AttrName) -> Option<Vec<i64>> {
+        access::ints(self.attr(name)?)
+    }
+
+    /// The integer of an attribute.
+    pub fn int(self, name: AttrName) -> Option<i64> {
+        self.attr(name)?.trim().parse().ok()
+    }
+
+    /// The dimensions of the window of a convolution or reduce-window.
+    pub fn window(self) -> Option<Vec<WindowDim>> {
+        access::window(self.attr(AttrName::Window)?)
+    }
+
+    /// The dimension labels of a convolution.
+    pub fn convolution_dims(self) -> Option<ConvolutionDims> {
+        access::dim_labels(self.attr(AttrName::DimLabels)?)
+    }
+
+    /// The groups of devices of a collective, or the pairs of a collective-permute.
+    pub fn replica_groups(self) -> Option<ReplicaGroups> {
+        let pairs = self.attr(AttrName::SourceTargetPairs);
+        groups::parse(pairs.or_else(|| self.attr(AttrName::ReplicaGroups))?)
+    }
+
+    /// An operand.
+    pub fn operand(self, position: usize) -> Option<InstrRef<'m>> {
+        let id = self.operands().get(position)?;
+        Some(InstrRef { instr: &self.computation.instrs[id.index()], ..self })
+    }
+
+    /// The text of one field of the metadata: `op_name`, `source_file`, `source_line`, `stack_frame_id`. Quotes are removed.
+    pub fn metadata(self, field: &str) -> Option<&'m str> {
+        access::field(self.attr(AttrName::Metadata)?, field)
     }
 
     /// The attributes in order: the name as it is spelled, and the value as it is in the text.

@@ -1,0 +1,40 @@
+//! What an HLO module does: `cargo run --example inspect_hlo -- module.hlo.txt`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::{env, error::Error, fs};
+
+use hloom::{
+    analyze::{Executions, collectives, flops},
+    hlo::raw,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let file = env::args().nth(1).ok_or("usage: inspect_hlo FILE")?;
+    let module = raw::parse(fs::read_to_string(&file)?, &file)?;
+    println!(
+        "{}: {} computations, {} instructions",
+        module.name(),
+        module.num_computations(),
+        module.num_instructions()
+    );
+
+    let executions = Executions::of(&module);
+    for name in &executions.unknown_loops {
+        eprintln!("warning: unknown trip count, the body is counted once: {name}");
+    }
+    let flops = flops(&module, &executions);
+    println!("{:.4e} FLOPs in products, {:.4e} elementwise", flops.products, flops.elementwise);
+    for collective in collectives(&module, &executions) {
+        let devices = collective.groups.and_then(|groups| groups.group_size());
+        let devices = devices.map_or("all".to_owned(), |devices| devices.to_string());
+        println!(
+            "{} of {} bytes over {devices} devices, {} times: {}",
+            collective.kind,
+            collective.bytes,
+            collective.count,
+            collective.instr.metadata("op_name").unwrap_or(collective.instr.name()),
+        );
+    }
+    Ok(())
+}

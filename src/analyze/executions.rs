@@ -1,0 +1,51 @@
+//! How often each computation runs.
+
+use super::loops::trip_count;
+use crate::hlo::raw::{AttrName, CompId, Module, Opcode};
+
+/// How often each computation runs in one run of the module, and the loops whose trip count is unknown.
+#[derive(Clone, Debug)]
+pub struct Executions<'m> {
+    counts: Vec<f64>,
+    /// Names of `while` instructions whose body is counted once, since the number of iterations depends on data.
+    pub unknown_loops: Vec<&'m str>,
+}
+
+impl<'m> Executions<'m> {
+    /// Counts from the entry downward. The branches of a conditional count as if each ran; computations that are applied to
+    /// elements, such as that of a reduce, do not run by themselves.
+    pub fn of(module: &'m Module) -> Self {
+        let mut counts = vec![0.0; module.ids().len()];
+        let mut unknown_loops = Vec::new();
+        counts[module.entry().index()] = 1.0;
+        // Callees come before their callers.
+        for id in module.ids().rev() {
+            let count = counts[id.index()];
+            if count == 0.0 {
+                continue;
+            }
+            for instr in module.instructions(id) {
+                let trips = (instr.opcode() == Opcode::While).then(|| trip_count(module, instr));
+                if trips == Some(None) {
+                    unknown_loops.push(instr.name());
+                }
+                let trips = trips.flatten().map_or(1.0, |trips| trips as f64);
+                for (attr, callee) in instr.callees() {
+                    counts[callee.index()] += match (instr.opcode(), attr) {
+                        (Opcode::While, AttrName::Body) => count * trips,
+                        (Opcode::While, AttrName::Condition) => count * (trips + 1.0),
+                        (Opcode::Call, _) | (_, AttrName::Calls | AttrName::CalledComputations) => count,
+                        (Opcode::Conditional, _) => count,
+                        _ => 0.0,
+                    };
+                }
+            }
+        }
+        Self { counts, unknown_loops }
+    }
+
+    /// How often a computation runs.
+    pub fn count(&self, id: CompId) -> f64 {
+        self.counts[id.index()]
+    }
+}

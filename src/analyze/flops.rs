@@ -1,0 +1,188 @@
+//! Floating-point operations.
+
+use super::executions::Executions;
+use crate::hlo::raw::{Array, AttrName, InstrRef, Module, Opcode, PrimitiveType, Shape, ShapeId};
+
+/// The floating-point operations of one run of a module on one device. A multiplication and an addition are two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flops {
+    /// Of matrix products and convolutions.
+    pub products: f64,
+    /// Of elementwise operations and reductions.
+    pub elementwise: f64,
+    /// Evaluations of functions such as `exponential`.
+    pub transcendentals: f64,
+}
+
+/// The floating-point operations of all computations that run.
+pub fn flops(module: &Module, executions: &Executions<'_>) -> Flops {
+    let mut total = Flops::default();
+    for id in module.ids().filter(|&id| executions.count(id) > 0.0) {
+        let count = executions.count(id);
+        for instr in module.instructions(id) {
+            let one = of_instruction(module, instr);
+            total.products += count * one.products;
+            total.elementwise += count * one.elementwise;
+            total.transcendentals += count * one.transcendentals;
+        }
+    }
+    total
+}
+
+/// The operations of an instruction, without those of computations that it calls.
+fn of_instruction(module: &Module, instr: InstrRef<'_>) -> Flops {
+    use Opcode as O;
+    let result = || array(module, instr.shape()).map_or(0.0, elements);
+    let operand =
+        |position: usize| instr.operand(position).and_then(|operand| array(module, operand.shape()));
+    match instr.opcode() {
+        O::Dot | O::RaggedDot | O::ScaledDot => {
+            let contracted = instr.ints(AttrName::LhsContractingDims).unwrap_or_default();
+            let sizes = operand(0).map_or(0.0, |lhs| product(lhs, &contracted));
+            Flops { products: 2.0 * result() * sizes, ..Flops::default() }
+        }
+        O::CustomCall => Flops { products: library_product(module, instr, operand(0)), ..Flops::default() },
+        O::Convolution => Flops { products: convolution(instr, operand(1), result()), ..Flops::default() },
+        O::Reduce => {
+            let inputs = instr.operands().len() / 2;
+            let reduced = (0..inputs).filter_map(operand).filter(|input| is_float(input.element));
+            let reduced: f64 = reduced.map(elements).sum();
+            let kept = if reduced > 0.0 { result() } else { 0.0 };
+            Flops { elementwise: (reduced - kept).max(0.0), ..Flops::default() }
+        }
+        O::Add
+        | O::Subtract
+        | O::Multiply
+        | O::Divide
+        | O::Maximum
+        | O::Minimum
+        | O::Negate
+        | O::Abs
+        | O::Remainder
+        | O::Clamp
+        | O::Compare
+        | O::Select
+        | O::Floor
+        | O::Ceil
+        | O::RoundNearestAfz
+        | O::RoundNearestEven
+        | O::Sign
+            if operand(instr.operands().len() - 1).is_some_and(|last| is_float(last.element)) =>
+        {
+            Flops { elementwise: result(), ..Flops::default() }
+        }
+        O::Acos
+        | O::Acosh
+        | O::Asin
+        | O::Asinh
+        | O::Atan2
+        | O::Atanh
+        | O::Cbrt
+        | O::Cosine
+        | O::Cosh
+        | O::Erf
+        | O::Exponential
+        | O::ExponentialMinusOne
+        | O::Log
+        | O::LogPlusOne
+        | O::Logistic
+        | O::Power
+        | O::Rsqrt
+        | O::Sine
+        | O::Sinh
+        | O::Sqrt
+        | O::Tan
+        | O::Tanh => Flops { transcendentals: result(), ..Flops::default() },
+        _ => Flops::default(),
+    }
+}
+
+/// Two for each element of the window, each input feature of a group, and each element of the result. Padding counts.
+fn convolution(instr: InstrRef<'_>, kernel: Option<&Array>, result: f64) -> f64 {
+    let (Some(labels), Some(kernel)) = (instr.convolution_dims(), kernel) else { return 0.0 };
+    let mut dims: Vec<i64> = labels.kernel.spatial.iter().map(|&dim| dim as i64).collect();
+    // The input features of one group.
+    dims.push(labels.kernel.batch as i64);
+    2.0 * result * product(kernel, &dims)
+}
+
+/// A matrix product as a call of cuBLAS or hipBLAS, whose backend config has the contracted dimensions as strings. The first of
+/// several results is the product, the others are its workspace.
+fn library_product(module: &Module, instr: InstrRef<'_>, lhs: Option<&Array>) -> f64 {
+    const KEY: &str = "\"lhs_contracting_dimensions\":[";
+    let config = instr.attr(AttrName::BackendConfig).and_then(|config| config.split_once(KEY));
+    let (Some((_, dims)), Some(lhs)) = (config, lhs) else { return 0.0 };
+    let dims = dims.split(']').next().unwrap_or_default().split(',');
+    let dims: Vec<i64> = dims.filter_map(|dim| dim.trim().trim_matches('"').parse().ok()).collect();
+    let result = match module.shapes().get(instr.shape()) {
+        Shape::Tuple(results) => results.first().copied(),
+        _ => Some(instr.shape()),
+    };
+    let result = result.and_then(|result| array(module, result)).map_or(0.0, elements);
+    2.0 * result * product(lhs, &dims)
+}
+
+fn array(module: &Module, shape: ShapeId) -> Option<&Array> {
+    match module.shapes().get(shape) {
+        Shape::Array(array) => Some(array),
+        _ => None,
+    }
+}
+
+fn elements(array: &Array) -> f64 {
+    array.dims.iter().map(|dim| dim.bound().unwrap_or(0) as f64).product()
+}
+
+/// The product of the sizes of some dimensions.
+fn product(array: &Array, dims: &[i64]) -> f64 {
+    let size = |&dim: &i64| {
+        usize::try_from(dim).ok().and_then(|dim| array.dims.get(dim)?.bound()).unwrap_or(0) as f64
+    };
+    dims.iter().map(size).product()
+}
+
+fn is_float(element: PrimitiveType) -> bool {
+    matches!(element.name().as_bytes()[0], b'f' | b'b' | b'c')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hlo::raw::parse;
+
+    #[track_caller]
+    fn check(body: &str, expect: Flops) {
+        let text = format!(
+            "add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}\nENTRY e {{ {body} }}"
+        );
+        let module = parse(text, "flops.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        assert_eq!(flops(&module, &Executions::of(&module)), expect);
+    }
+
+    #[test]
+    fn formulas() {
+        let none = Flops::default();
+        check(
+            "x = f32[4,8,16] parameter(0) y = f32[4,16,32] parameter(1)\n ROOT z = f32[4,8,32] dot(x, y), lhs_batch_dims={0}, \
+             rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+            Flops { products: 2.0 * 4.0 * 8.0 * 16.0 * 32.0, ..none },
+        );
+        check(
+            "x = f32[1,8,8,4] parameter(0) y = f32[3,3,2,6] parameter(1)\n ROOT z = f32[1,6,6,6] convolution(x, y), \
+             window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=2",
+            Flops { products: 2.0 * 216.0 * 9.0 * 2.0, ..none },
+        );
+        check(
+            "x = f32[8,4] parameter(0) zero = f32[] constant(0)\n e = f32[8,4] exponential(x)\n \
+             ROOT r = f32[8] reduce(e, zero), dimensions={1}, to_apply=add",
+            Flops { elementwise: 24.0, transcendentals: 32.0, ..none },
+        );
+        check(
+            r#"x = f32[8,16] parameter(0) y = f32[16,4] parameter(1)
+            ROOT z = (f32[8,4], s8[1024]) custom-call(x, y), custom_call_target="__cublas$gemm",
+              backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}"#,
+            Flops { products: 2.0 * 8.0 * 16.0 * 4.0, ..none },
+        );
+        check("i = s32[8] parameter(0)\n ROOT j = s32[8] add(i, i)", none);
+    }
+}
