@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, str::FromStr};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::{
-    base::{DType, nearest},
+    base::{DType, nearest_hint},
     model::Targets,
     optim::ScheduleKind,
     step::Remat,
@@ -76,7 +76,7 @@ impl ParseValue for DType {
             "bfloat16" | "bf16" => Ok(Self::BF16),
             _ => {
                 let message = format!("expected `float32` or `bfloat16`, found: {text}");
-                Err(ParseValueError::new(message, near_hint(text, NAMES)))
+                Err(ParseValueError::new(message, nearest_hint(text, NAMES)))
             }
         }
     }
@@ -127,13 +127,8 @@ fn one_of<T, const N: usize>(text: &str, words: [(&'static str, T); N]) -> Resul
     let found = words.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, meaning)| meaning).ok_or_else(|| {
         let message = format!("expected one of {}, found: {text}", names.join(", "));
-        ParseValueError::new(message, near_hint(text, names))
+        ParseValueError::new(message, nearest_hint(text, names))
     })
-}
-
-/// A hint at the name that `text` resembles.
-fn near_hint<const N: usize>(text: &str, names: [&str; N]) -> Option<String> {
-    nearest(text, names).map(|name| format!("did you mean `{name}`?"))
 }
 
 impl ParseValue for Targets {

@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use crate::base::{Diagnostic, nearest};
+use crate::base::{Diagnostic, nearest_hint};
 
 macro_rules! opcodes {
     ($( $(#[$doc:meta])* $variant:ident = $name:literal, $attrs:ident, $arity:expr, $class:ident, $shape:ident; )*) => {
@@ -264,8 +264,7 @@ pub struct UnknownOpcode(pub String);
 /// An error without a location, with the opcode that was probably meant as the hint.
 impl From<UnknownOpcode> for Diagnostic {
     fn from(unknown: UnknownOpcode) -> Self {
-        let near = nearest(&unknown.0, Opcode::ALL.iter().map(|opcode| opcode.name()));
-        let hint = near.map(|name| format!("did you mean `{name}`?"));
+        let hint = nearest_hint(&unknown.0, Opcode::ALL.iter().map(|opcode| opcode.name()));
         Self { hint, ..unknown.to_string().into() }
     }
 }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::embedded::{EMBEDDED, KERNELS, names};
-use crate::base::{Diagnostics, Setting, nearest};
+use crate::base::{Diagnostics, Setting, nearest, nearest_hint};
 
 /// What is wrong with a template.
 #[derive(Debug, thiserror::Error)]
@@ -53,10 +53,10 @@ impl TemplateError {
     /// What the reader can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unknown { name } => Some(match nearest(name, EMBEDDED.iter().map(|(known, _)| *known)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are: {}", names().join(", ")),
-            }),
+            Self::Unknown { name } => {
+                let near = nearest_hint(name, EMBEDDED.iter().map(|(known, _)| *known));
+                Some(near.unwrap_or_else(|| format!("there are: {}", names().join(", "))))
+            }
             Self::MissingArgument { parameter, known, .. } => {
                 Some(match nearest(parameter, known.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `${near}`?"),

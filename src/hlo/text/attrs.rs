@@ -6,7 +6,7 @@ use super::{
     unresolved::UnresolvedModule,
 };
 use crate::{
-    base::{DType, Diagnostic, Literal, nearest},
+    base::{DType, Diagnostic, Literal, nearest_hint},
     hlo::{
         Attrs, AttrsKind, CompId, ComparisonDirection, CustomCall, DotDims, GatherDims, Instr, Opcode,
         PadDim, ScatterDims, SideEffect, SliceDim, UnknownComparisonDirection,
@@ -238,10 +238,7 @@ fn unknown_attribute<'k>(
     known: impl Iterator<Item = &'k str>,
 ) -> Diagnostic {
     let error = at.error(format!("unknown attribute of `{opcode}`: {name}"));
-    match nearest(name, known) {
-        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-        None => error,
-    }
+    Diagnostic { hint: nearest_hint(name, known), ..error }
 }
 
 fn edge(text: &str) -> Option<PadDim> {

@@ -11,7 +11,7 @@ use super::{
     unresolved::{MAX_ERRORS, UnresolvedComputation, UnresolvedModule},
 };
 use crate::{
-    base::{Diagnostic, Diagnostics, Location, MemorySpace, Shape, nearest},
+    base::{Diagnostic, Diagnostics, Location, MemorySpace, Shape, nearest_hint},
     hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, UnknownOpcode, memory},
 };
 
@@ -316,11 +316,8 @@ impl<'a> HloParser<'a> {
                 Some(Definition::Invalid) => depends_on_invalid = true,
                 None => {
                     let error = at.error(format!("operand {name} is not defined before its use"));
-                    let near = nearest(name, scope.names.keys().copied());
-                    return Err(Diagnostic {
-                        hint: near.map(|near| format!("did you mean `{near}`?")),
-                        ..error
-                    });
+                    let hint = nearest_hint(name, scope.names.keys().copied());
+                    return Err(Diagnostic { hint, ..error });
                 }
             }
             Ok(())

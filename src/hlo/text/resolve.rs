@@ -7,7 +7,7 @@ use super::{
     unresolved::{MAX_ERRORS, UnresolvedComputation, UnresolvedModule},
 };
 use crate::{
-    base::{Diagnostic, Diagnostics, Shape, nearest},
+    base::{Diagnostic, Diagnostics, Shape, nearest_hint},
     hlo::{Annotations, CompId, Computation, Module, infer, infer::shape_error, limits},
 };
 
@@ -76,10 +76,7 @@ fn check_callees(parsed: &UnresolvedModule<'_>) -> Diagnostics {
     let undefined = mentions.filter(|(id, _)| !parsed.definitions.contains_key(id)).take(MAX_ERRORS);
     let error = |(_, &(name, at)): (CompId, &(&str, Position))| {
         let error = at.error(format!("unknown computation: {name}"));
-        match nearest(name, names()) {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error,
-        }
+        Diagnostic { hint: nearest_hint(name, names()), ..error }
     };
     Diagnostics(undefined.map(error).collect())
 }

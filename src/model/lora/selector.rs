@@ -9,7 +9,7 @@ use super::{
     report::{field_error, report},
 };
 use crate::{
-    base::{Diagnostics, nearest},
+    base::{Diagnostics, nearest_hint},
     model::Linear,
 };
 
@@ -107,10 +107,8 @@ fn refuse_entry(field: &str, entry: &str, hint: String, diagnostics: &mut Diagno
 /// The name that was probably meant, else all names.
 fn nearest_linear(entry: &str, full_names: &[&str]) -> String {
     let short = Linear::ALL.map(Linear::name);
-    match nearest(entry, short.into_iter().chain(full_names.iter().copied())) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("the linears are {}", short.join(", ")),
-    }
+    nearest_hint(entry, short.into_iter().chain(full_names.iter().copied()))
+        .unwrap_or_else(|| format!("the linears are {}", short.join(", ")))
 }
 
 /// `layers_to_transform` and `layers_pattern`, ready to match.
