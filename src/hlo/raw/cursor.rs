@@ -230,6 +230,16 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
+    /// Skips a string or `/* */`, whose brackets do not count, if one begins here.
+    fn skip_string_or_comment(&mut self) -> Parsed<bool> {
+        match (self.peek(), self.peek_at(1)) {
+            (b'"', _) => self.skip_string()?,
+            (b'/', b'*') => self.skip_comment()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Skips from an opening bracket to after the one that closes it. Brackets inside strings do not count.
     pub(super) fn skip_group(&mut self) -> Parsed<()> {
         let start = self.at;
@@ -250,14 +260,7 @@ impl<'t> Cursor<'t> {
                         return Ok(());
                     }
                 }
-                b'"' => {
-                    self.skip_string()?;
-                    continue;
-                }
-                b'/' if self.peek_at(1) == b'*' => {
-                    self.skip_comment()?;
-                    continue;
-                }
+                b'"' | b'/' if self.skip_string_or_comment()? => continue,
                 _ if self.is_end() => {
                     let (opening, at) = open.pop().unwrap_or((self.bytes[start], start));
                     let message = format!("`{}` is not closed", opening as char);
@@ -283,18 +286,11 @@ impl<'t> Cursor<'t> {
                         return Ok(());
                     }
                 }
-                b'"' => {
-                    self.skip_string()?;
-                    continue;
-                }
-                b'/' if self.peek_at(1) == b'*' => {
-                    self.skip_comment()?;
-                    continue;
-                }
                 b'/' if self.peek_at(1) == b'/' => {
                     self.skip_line();
                     continue;
                 }
+                b'"' | b'/' if self.skip_string_or_comment()? => continue,
                 _ => {}
             }
             self.at += 1;

@@ -1,5 +1,7 @@
 //! A module as its text says it: names, opcodes, shapes with layouts, attributes in order.
 
+use std::ops::Range;
+
 use super::{
     access::{self, ConvolutionDims, WindowDim},
     attr::AttrName,
@@ -8,7 +10,7 @@ use super::{
     shape::{ShapeId, ShapeTable},
     span::Span,
 };
-use crate::base::Location;
+use crate::base::{LineIndex, Location};
 
 /// A computation of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -242,17 +244,21 @@ impl Module {
 
     /// The line and column of a byte of the text.
     pub(super) fn location(&self, at: usize) -> Location {
-        location(&self.file, &self.text, at)
+        location(&self.file, &self.text, &LineIndex::new(&self.text), at)
     }
 }
 
 /// The line and column of a byte of a text.
-pub(super) fn location(file: &str, text: &str, at: usize) -> Location {
+pub(super) fn location(file: &str, text: &str, lines: &LineIndex, at: usize) -> Location {
     let before = &text.as_bytes()[..at.min(text.len())];
     let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let column = String::from_utf8_lossy(&before[line_start..]).chars().count() + 1;
-    Location { file: file.to_owned(), line: Some(line), column: Some(column), ..Location::default() }
+    Location {
+        file: file.to_owned(),
+        line: Some(lines.line(at)),
+        column: Some(column),
+        ..Location::default()
+    }
 }
 
 impl Computation {
@@ -264,10 +270,25 @@ impl Computation {
     }
 }
 
+/// What some attributes refer to, of a list in the order of the attributes.
+pub(super) fn references<T: Copy>(list: &[(u32, T)], attrs: Range<usize>) -> impl Iterator<Item = (u32, T)> {
+    let first = list.partition_point(|&(attr, _)| (attr as usize) < attrs.start);
+    list[first..].iter().copied().take_while(move |&(attr, _)| (attr as usize) < attrs.end)
+}
+
 impl Instr {
     /// Whether the instruction stands for a computation that is not in the text.
     pub(super) fn wraps_here(&self) -> bool {
         self.opcode == Opcode::AsyncStart && self.wrapped.is_some()
+    }
+
+    /// The spelling of the opcode in two parts: `async-start` with the wrapped opcode in place of `async`.
+    pub(super) fn opcode_parts(&self) -> [&'static str; 2] {
+        let name = self.opcode.name();
+        match self.wrapped {
+            Some(wrapped) => [wrapped.name(), &name["async".len()..]],
+            None => [name, ""],
+        }
     }
 
     pub(super) fn operands<'c>(&self, computation: &'c Computation) -> &'c [InstrId] {
@@ -275,7 +296,7 @@ impl Instr {
         &computation.operands[first..first + self.num_operands as usize]
     }
 
-    pub(super) fn attr_range(&self) -> std::ops::Range<usize> {
+    pub(super) fn attr_range(&self) -> Range<usize> {
         let first = self.first_attr as usize;
         first..first + usize::from(self.num_attrs)
     }
@@ -299,11 +320,7 @@ impl<'m> InstrRef<'m> {
 
     /// The spelling of the opcode: `fusion-start`.
     pub fn opcode_text(self) -> String {
-        match self.instr.wrapped {
-            None => self.instr.opcode.name().to_owned(),
-            // `async-start` with the wrapped opcode in place of `async`.
-            Some(wrapped) => format!("{}{}", wrapped.name(), &self.instr.opcode.name()["async".len()..]),
-        }
+        self.instr.opcode_parts().concat()
     }
 
     /// The shape of the result.
@@ -377,20 +394,15 @@ impl<'m> InstrRef<'m> {
 
     /// The called computations, with the attributes that name them.
     pub fn callees(self) -> impl Iterator<Item = (AttrName, CompId)> {
-        let range = self.instr.attr_range();
-        let first = self.computation.callees.partition_point(|&(attr, _)| (attr as usize) < range.start);
-        let callees = self.computation.callees[first..].iter();
-        callees.take_while(move |&&(attr, _)| (attr as usize) < range.end).filter_map(|&(attr, callee)| {
+        let callees = references(&self.computation.callees, self.instr.attr_range());
+        callees.filter_map(|(attr, callee)| {
             self.computation.attrs[attr as usize].name.map(|name| (name, callee))
         })
     }
 
     /// The instructions that run before this one without being operands.
     pub fn control_predecessors(self) -> impl Iterator<Item = InstrId> {
-        let range = self.instr.attr_range();
-        let first = self.computation.predecessors.partition_point(|&(attr, _)| (attr as usize) < range.start);
-        let found = self.computation.predecessors[first..].iter();
-        found.take_while(move |&&(attr, _)| (attr as usize) < range.end).map(|&(_, instr)| instr)
+        references(&self.computation.predecessors, self.instr.attr_range()).map(|(_, instr)| instr)
     }
 
     /// The line and column of the name in the text.

@@ -13,7 +13,7 @@ use super::{
     task::{Callee, Outline, SINGLE},
     value,
 };
-use crate::base::{Diagnostic, Diagnostics, Location};
+use crate::base::{Diagnostic, Diagnostics, LineIndex, Location};
 
 /// Bytes of computations that one task reads. Smaller ones would intern the same shapes too often.
 const BYTES_PER_TASK: usize = 1 << 20;
@@ -33,8 +33,9 @@ pub fn parse(text: impl Into<String>, file: &str) -> Result<Module, Diagnostics>
         );
     }
     let parts = read(&text).map_err(|errors| {
+        let lines = LineIndex::new(&text);
         let found = errors.into_iter().map(|error| {
-            let diagnostic = Diagnostic::error(location(file, &text, error.at), error.message);
+            let diagnostic = Diagnostic::error(location(file, &text, &lines, error.at), error.message);
             Diagnostic { hint: error.hint, ..diagnostic }
         });
         Diagnostics(found.collect())

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{
     attr::AttrName,
-    module::{Attr, CompId, Computation, Module},
+    module::{Attr, CompId, Computation, InstrId, Module, references},
+    value::Form,
 };
 
 /// The text of a module. Values of attributes are as they were read; names begin with `%`, so that no name is a keyword.
@@ -42,13 +43,7 @@ fn print_computation(out: &mut String, module: &Module, id: CompId) {
         out.push_str(" = ");
         out.push_str(module.shapes.text(instr.shape));
         out.push(' ');
-        match instr.wrapped {
-            Some(wrapped) => out.push_str(wrapped.name()),
-            None => out.push_str(instr.opcode.name()),
-        }
-        if instr.wrapped.is_some() {
-            out.push_str(&instr.opcode.name()["async".len()..]);
-        }
+        out.extend(instr.opcode_parts());
         out.push('(');
         out.push_str(module.str_in(computation, instr.payload));
         for (position, operand) in instr.operands(computation).iter().enumerate() {
@@ -71,25 +66,19 @@ fn print_computation(out: &mut String, module: &Module, id: CompId) {
 /// An attribute of an instruction; references by the names of what they refer to.
 fn print_attr(out: &mut String, module: &Module, computation: &Computation, index: usize) {
     let attr = &computation.attrs[index];
-    let key = index as u32;
     let names: Vec<&str> = match attr.name {
         Some(name) if name.is_call() => {
-            let of_attr = computation.callees.iter().skip(computation.callees.partition_point(|c| c.0 < key));
-            of_attr.take_while(|c| c.0 == key).map(|c| module.computation_name(c.1)).collect()
+            let callees = references(&computation.callees, index..index + 1);
+            callees.map(|(_, callee)| module.computation_name(callee)).collect()
         }
         Some(AttrName::ControlPredecessors) => {
-            let found = &computation.predecessors;
-            let of_attr = found.iter().skip(found.partition_point(|p| p.0 < key)).take_while(|p| p.0 == key);
-            let name = |instr: usize| module.str_in(computation, computation.instrs[instr].name);
-            of_attr.map(|p| name(p.1.index())).collect()
+            let name = |instr: InstrId| module.str_in(computation, computation.instrs[instr.index()].name);
+            references(&computation.predecessors, index..index + 1).map(|(_, instr)| name(instr)).collect()
         }
         _ => return push_attr(out, module, attr),
     };
     let _ = write!(out, ", {}=", module.str(attr.spelling));
-    let list = matches!(
-        attr.name,
-        Some(AttrName::BranchComputations | AttrName::CalledComputations | AttrName::ControlPredecessors)
-    );
+    let list = attr.name.is_some_and(|name| name.form() != Form::Computation);
     out.push_str(if list { "{" } else { "" });
     for (position, name) in names.into_iter().enumerate() {
         out.push_str(if position == 0 { "%" } else { ", %" });

@@ -111,18 +111,11 @@ fn int(cursor: &mut Cursor<'_>) -> Parsed<()> {
 
 fn float(cursor: &mut Cursor<'_>) -> Parsed<()> {
     cursor.skip_blank()?;
-    let start = cursor.at();
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+');
-    let mut end = *cursor;
-    while is_part(end.peek()) {
-        end.advance(1);
-    }
-    let text = std::str::from_utf8(cursor.bytes(start..end.at())).unwrap_or_default();
-    if text.parse::<f32>().is_err() {
-        return Err(cursor.unexpected("a number"));
-    }
-    *cursor = end;
-    Ok(())
+    let start = *cursor;
+    let is_number = element(cursor).is_ok()
+        && std::str::from_utf8(start.bytes(start.at()..cursor.at()))
+            .is_ok_and(|text| text.parse::<f32>().is_ok());
+    if is_number { Ok(()) } else { Err(start.unexpected("a number")) }
 }
 
 fn one_of(cursor: &mut Cursor<'_>, words: &[&str]) -> Parsed<()> {
