@@ -39,17 +39,18 @@ impl CollectiveKind {
         }
     }
 
-    /// The opcode of the synchronous collective.
+    /// The name of the synchronous opcode.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::AllGather => "all-gather",
-            Self::AllReduce => "all-reduce",
-            Self::AllToAll => "all-to-all",
-            Self::Broadcast => "collective-broadcast",
-            Self::Permute => "collective-permute",
-            Self::RaggedAllToAll => "ragged-all-to-all",
-            Self::ReduceScatter => "reduce-scatter",
-        }
+        let opcode = match self {
+            Self::AllGather => Opcode::AllGather,
+            Self::AllReduce => Opcode::AllReduce,
+            Self::AllToAll => Opcode::AllToAll,
+            Self::Broadcast => Opcode::CollectiveBroadcast,
+            Self::Permute => Opcode::CollectivePermute,
+            Self::RaggedAllToAll => Opcode::RaggedAllToAll,
+            Self::ReduceScatter => Opcode::ReduceScatter,
+        };
+        opcode.name()
     }
 }
 
@@ -82,9 +83,8 @@ pub fn collectives<'m>(module: &'m Module, executions: &Executions<'_>) -> Vec<C
     for computation in module.ids().filter(|&id| executions.count(id) > 0.0) {
         for instr in module.instructions(computation) {
             let Some(kind) = kind(instr) else { continue };
-            let operands =
-                instr.operands().iter().map(|&operand| module.instruction(computation, operand).shape());
-            let operands: u64 = operands.map(|shape| bytes(module, shape)).sum();
+            let operands = (0..instr.operands().len()).filter_map(|position| instr.operand(position));
+            let operands: u64 = operands.map(|operand| bytes(module, operand.shape())).sum();
             let bytes = match kind {
                 CollectiveKind::AllGather => gathered(module, instr, operands),
                 _ => operands,
