@@ -16,7 +16,7 @@ use similar::TextDiff;
 use kinds::{KINDS, Kind};
 
 /// The line between the input and the expected text.
-const SEPARATOR: &str = "// ---- expected ----\n";
+pub const SEPARATOR: &str = "// ---- expected ----\n";
 
 /// The start of a line with a setting: `//@ key: value`.
 const SETTING: &str = "//@ ";

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fs, path::Path, process::Command};
 
-use crate::support::python;
+use crate::{files::SEPARATOR, support::python};
 use hloom::hlo::{Computation, InstrId, Module, Opcode, Verified, proto, raw, text, verify};
 
 const EVERY_OPCODE: &str = include_str!("every_opcode.hlo");
@@ -82,7 +82,7 @@ fn xla_reads_what_raw_prints_as_the_same_module() {
     let mut arguments = Vec::new();
     for (index, path) in files.iter().enumerate() {
         let content = fs::read_to_string(path).unwrap();
-        let source = content.split("// ---- expected ----").next().unwrap_or_default();
+        let source = content.split(SEPARATOR).next().unwrap_or_default();
         let (original, printed) =
             (folder.path().join(format!("{index}.hlo")), folder.path().join(format!("{index}.printed")));
         let text = raw::parse(source, &path.display().to_string()).map(|module| raw::print(&module));
@@ -97,13 +97,8 @@ fn xla_reads_what_raw_prints_as_the_same_module() {
     let found = String::from_utf8(output.stdout).unwrap();
     let expect: String = files
         .iter()
-        .map(|path| {
-            if path.file_name().unwrap().to_str().unwrap().starts_with("refused") {
-                "refused\n"
-            } else {
-                "same\n"
-            }
-        })
+        .map(|path| path.file_name().unwrap().to_string_lossy().starts_with("refused"))
+        .map(|is_refused| if is_refused { "refused\n" } else { "same\n" })
         .collect();
     assert_eq!(found, expect);
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hloom::{
-    base::DType,
+    base::{DType, Diagnostics},
     data::{
         ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer,
         TokenizerFiles,
@@ -24,6 +24,13 @@ use hloom::{
 
 use super::{Files, model, oracle};
 
+/// Every diagnostic of a text has a line.
+fn have_lines(diagnostics: &Diagnostics) {
+    for diagnostic in &diagnostics.0 {
+        assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
+    }
+}
+
 /// HLO text.
 pub fn hlo_text(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
@@ -32,11 +39,7 @@ pub fn hlo_text(input: &[u8]) {
             oracle::prints_and_parses(&module);
             oracle::round_trips(module);
         }
-        Err(diagnostics) => {
-            for diagnostic in &diagnostics.0 {
-                assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
-            }
-        }
+        Err(diagnostics) => have_lines(&diagnostics),
     }
 }
 
@@ -50,11 +53,7 @@ pub fn hlo_raw(input: &[u8]) {
                 .unwrap_or_else(|error| panic!("{error}\n{printed}"));
             assert_eq!(raw::print(&again), printed);
         }
-        Err(diagnostics) => {
-            for diagnostic in &diagnostics.0 {
-                assert!(diagnostic.location.line.is_some_and(|line| line >= 1), "no line: {diagnostic}");
-            }
-        }
+        Err(diagnostics) => have_lines(&diagnostics),
     }
 }
 
