@@ -7,6 +7,7 @@ mod chat_templates;
 mod compile;
 mod docs;
 mod files;
+mod grammar;
 mod host_memory;
 mod mesh;
 mod model_files;

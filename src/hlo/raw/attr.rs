@@ -42,20 +42,51 @@ const DIRECTIONS: Form = Form::OneOf(&["EQ", "NE", "GE", "GT", "LE", "LT"]);
 const COMPARISONS: Form = Form::OneOf(&["FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]);
 const FUSIONS: Form = Form::OneOf(&["kLoop", "kInput", "kOutput", "kCustom"]);
 const FFTS: Form = Form::OneOf(&["FFT", "IFFT", "RFFT", "IRFFT"]);
-const DISTRIBUTIONS: Form = Form::OneOf(&["rng_uniform", "rng_normal", "rng_invalid"]);
+const DISTRIBUTIONS: Form = Form::OneOfAnyCase(&["rng_uniform", "rng_normal", "rng_invalid"]);
 const CONVOLUTIONS: Form = Form::OneOf(&["fprop", "wgrad", "dgrad", "unset"]);
 const PADDINGS: Form = Form::OneOf(&["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"]);
+const GROUP_MODES: Form =
+    Form::OneOf(&["cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id"]);
+const API_VERSIONS: Form = Form::OneOf(&[
+    "API_VERSION_ORIGINAL",
+    "API_VERSION_STATUS_RETURNING",
+    "API_VERSION_STATUS_RETURNING_UNIFIED",
+    "API_VERSION_TYPED_FFI",
+]);
+const SCHEDULES: Form = Form::OneOf(&["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"]);
+/// Of products, then of random bits.
+const ALGORITHMS: Form = Form::OneOf(&[
+    "dot_any_f8_any_f8_f32",
+    "dot_any_f8_any_f8_f32_fast_accum",
+    "dot_any_f8_any_f8_any",
+    "dot_any_f8_any_f8_any_fast_accum",
+    "dot_f16_f16_f16",
+    "dot_f16_f16_f32",
+    "dot_bf16_bf16_bf16",
+    "dot_bf16_bf16_f32",
+    "dot_bf16_bf16_f32_x3",
+    "dot_bf16_bf16_f32_x6",
+    "dot_bf16_bf16_f32_x9",
+    "dot_tf32_tf32_f32",
+    "dot_tf32_tf32_f32_x3",
+    "dot_f32_f32_f32",
+    "dot_f64_f64_f64",
+    "unset",
+    "rng_default",
+    "rng_three_fry",
+    "rng_philox",
+]);
 const TRANSPOSES: Form = Form::OneOf(&["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"]);
 
 attributes! {
     // Of every instruction.
     Sharding = "sharding", Form::Sharding;
     FrontendAttributes = "frontend_attributes", Form::Dictionary;
-    Statistics = "statistics", Form::Group;
+    Statistics = "statistics", Form::Statistics;
     ParameterReplication = "parameter_replication", Form::Bools;
     ControlPredecessors = "control-predecessors", Form::Instructions;
-    Origin = "origin", Form::Group;
-    Metadata = "metadata", Form::Group;
+    Origin = "origin", Form::Origin;
+    Metadata = "metadata", Form::Metadata;
     BackendConfig = "backend_config", Form::TextOrJson;
 
     // Called computations.
@@ -71,14 +102,14 @@ attributes! {
     Scatter = "scatter", Form::Computation;
 
     // Of single opcodes and families of them.
-    Algorithm = "algorithm", Form::Word;
-    ApiVersion = "api_version", Form::Word;
+    Algorithm = "algorithm", ALGORITHMS;
+    ApiVersion = "api_version", API_VERSIONS;
     AsyncExecutionThread = "async_execution_thread", Form::Text;
     BatchGroupCount = "batch_group_count", Form::Int;
     ChannelId = "channel_id", Form::Int;
     CollapsedSliceDims = "collapsed_slice_dims", Form::Ints;
     ConstrainLayout = "constrain_layout", Form::Bool;
-    ConvKind = "conv_kind", CONVOLUTIONS;
+    ConvolutionKind = "convolution_kind", CONVOLUTIONS;
     CrossProgramPrefetchIndex = "cross_program_prefetch_index", Form::Int;
     CustomCallHasSideEffect = "custom_call_has_side_effect", Form::Bool;
     CustomCallTarget = "custom_call_target", Form::Text;
@@ -87,7 +118,7 @@ attributes! {
     Dimensions = "dimensions", Form::Ints;
     Direction = "direction", DIRECTIONS;
     Distribution = "distribution", DISTRIBUTIONS;
-    Domain = "domain", Form::Group;
+    Domain = "domain", Form::Domain;
     DynamicSliceSizes = "dynamic_slice_sizes", Form::Ints;
     Epsilon = "epsilon", Form::Float;
     ExponentBits = "exponent_bits", Form::Int;
@@ -118,7 +149,7 @@ attributes! {
     Literal = "literal", Form::Literal;
     Lower = "lower", Form::Bool;
     MantissaBits = "mantissa_bits", Form::Int;
-    Mode = "mode", Form::Word;
+    Mode = "mode", GROUP_MODES;
     NumCarries = "num_carries", Form::Int;
     OffsetDims = "offset_dims", Form::Ints;
     OperandBatchingDims = "operand_batching_dims", Form::Ints;
@@ -126,21 +157,21 @@ attributes! {
     OperandPrecision = "operand_precision", Form::Precisions;
     OutfeedConfig = "outfeed_config", Form::Text;
     OutfeedShape = "outfeed_shape", Form::Shape;
-    OutputToOperandAliasing = "output_to_operand_aliasing", Form::Aliasing;
+    OutputToOperandAliasing = "output_to_operand_aliasing", Form::Aliases;
     Padding = "padding", Form::Padding;
     PaddingType = "padding_type", PADDINGS;
     ReplicaGroups = "replica_groups", Form::ReplicaGroups;
-    ResultAccuracy = "result_accuracy", Form::Group;
+    ResultAccuracy = "result_accuracy", Form::ResultAccuracy;
     RhsBatchDims = "rhs_batch_dims", Form::Ints;
     RhsContractingDims = "rhs_contracting_dims", Form::Ints;
     RhsGroupDims = "rhs_group_dims", Form::Ints;
     ScatterDimsToOperandDims = "scatter_dims_to_operand_dims", Form::Ints;
     ScatterIndicesBatchingDims = "scatter_indices_batching_dims", Form::Ints;
-    Schedule = "schedule", Form::Word;
+    Schedule = "schedule", SCHEDULES;
     Slice = "slice", Form::SliceRanges;
     SliceSizes = "slice_sizes", Form::IntLists;
     SourceTargetPairs = "source_target_pairs", Form::IntLists;
-    Sparsity = "sparsity", Form::Word;
+    SparsityConfig = "sparsity_config", Form::Sparsity;
     StartIndexMap = "start_index_map", Form::Ints;
     StartIndicesBatchingDims = "start_indices_batching_dims", Form::Ints;
     TransposeA = "transpose_a", TRANSPOSES;
@@ -155,8 +186,8 @@ attributes! {
     IsScheduled = "is_scheduled", Form::Bool;
     ReplicaCount = "replica_count", Form::Int;
     NumPartitions = "num_partitions", Form::Int;
-    InputOutputAlias = "input_output_alias", Form::Aliasing;
-    BufferDonor = "buffer_donor", Form::Group;
+    InputOutputAlias = "input_output_alias", Form::Aliases;
+    BufferDonor = "buffer_donor", Form::Donors;
     AliasPassthroughParams = "alias_passthrough_params", Form::Bool;
     EntryComputationLayout = "entry_computation_layout", Form::Signature;
     AllowSpmdShardingPropagationToParameters = "allow_spmd_sharding_propagation_to_parameters", Form::Bools;

@@ -1,12 +1,10 @@
 //! The computations that one thread reads.
 
-use rustc_hash::FxHashMap;
-
 use super::{
     body::Body,
     cursor::{Cursor, SyntaxError},
     module::Computation,
-    shape::{ShapeReader, ShapeTable},
+    shape::ShapeTable,
     task::{Callee, Outline, References, Task},
 };
 
@@ -19,8 +17,7 @@ pub(super) struct Bodies {
 
 /// Reads the instructions of some computations. The first error of each ends that one only.
 pub(super) fn read(text: &str, outlines: &[Outline]) -> Bodies {
-    let mut task = Task { shapes: ShapeReader::new(), roots: FxHashMap::default(), inline: vec![] };
-    let mut computations = Vec::with_capacity(outlines.len());
+    let mut task = Task::new();
     let mut errors = Vec::new();
     for outline in outlines {
         let cursor = Cursor::new(text, outline.body.start, outline.body.end);
@@ -28,10 +25,6 @@ pub(super) fn read(text: &str, outlines: &[Outline]) -> Bodies {
         let mut found = std::mem::take(&mut task.inline);
         match read {
             Ok((computation, references)) => {
-                if let Some(name) = outline.name {
-                    let root = computation.instrs[computation.root].shape;
-                    task.roots.insert(&text.as_bytes()[name.range()], root);
-                }
                 found.push((computation, references));
                 for (position, (_, references)) in found.iter_mut().enumerate() {
                     for (_, callee) in references {
@@ -40,10 +33,13 @@ pub(super) fn read(text: &str, outlines: &[Outline]) -> Bodies {
                         }
                     }
                 }
-                computations.append(&mut found);
+                task.done.append(&mut found);
+                if let Some(name) = outline.name {
+                    task.names.insert(&text.as_bytes()[name.range()], task.done.len() - 1);
+                }
             }
             Err(error) => errors.push(error),
         }
     }
-    Bodies { computations, shapes: task.shapes.table, errors }
+    Bodies { computations: task.done, shapes: task.shapes.table, errors }
 }

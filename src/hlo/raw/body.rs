@@ -1,13 +1,14 @@
 //! The instructions of computations.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     attr::AttrName,
     cursor::{Cursor, Parsed, SyntaxError},
     infer,
-    module::{Attr, Computation, Instr, InstrId},
+    module::{Attr, Computation, Instr, InstrId, opcode_parts},
     opcode::Opcode,
+    primitive::PrimitiveType,
     shape::{ShapeId, ShapeReader},
     span::Span,
     task::{Callee, Outline, References, SINGLE, Task},
@@ -110,15 +111,36 @@ impl<'t, 's> Body<'t, 's> {
             ));
         };
         self.computation.root = self.root.unwrap_or(last);
+        self.check_parameters()?;
         self.add_names();
         Ok((self.computation, self.references, self.task))
+    }
+
+    /// No two parameters have the same number.
+    fn check_parameters(&self) -> Parsed<()> {
+        let mut numbers = FxHashSet::default();
+        let parameters = self.computation.instrs.iter().filter(|instr| instr.opcode == Opcode::Parameter);
+        for parameter in parameters.filter(|parameter| !parameter.payload.is_added()) {
+            let number = self.cursor.bytes(parameter.payload.range()).trim_ascii();
+            if !numbers.insert(number) {
+                let number = String::from_utf8_lossy(number);
+                let message = format!("duplicate parameter number: {number}");
+                return Err(SyntaxError::new(parameter.payload.start(), message));
+            }
+        }
+        Ok(())
     }
 
     /// `ROOT name = shape opcode(operands), attributes`
     fn instruction(&mut self) -> Parsed<()> {
         let at = self.cursor.at();
         let is_root = self.cursor.accept_word(b"ROOT")?;
-        let name = self.cursor.name("an instruction")?;
+        let name = self.cursor.name("the name of an instruction")?;
+        let text = self.cursor.bytes(name.range());
+        if !is_instruction_name(text) {
+            let text = String::from_utf8_lossy(text);
+            return Err(SyntaxError::new(name.start(), format!("invalid instruction name: {text}")));
+        }
         self.cursor.expect(b'=')?;
         self.cursor.skip_blank()?;
         let id = self.right_side(name, Attributes::Follow)?;
@@ -166,7 +188,7 @@ impl<'t, 's> Body<'t, 's> {
     fn attributes(&mut self, head: &Head) -> Parsed<()> {
         let first = self.computation.attrs.len();
         while self.cursor.accept(b',')? {
-            let spelling = self.cursor.word("an attribute")?;
+            let spelling = self.cursor.attribute_name("an attribute")?;
             let text = self.cursor.bytes(spelling.range());
             let name = AttrName::from_name(text);
             let seen = &self.computation.attrs[first..];
@@ -181,7 +203,6 @@ impl<'t, 's> Body<'t, 's> {
                     format!("unexpected attribute `{text}`: `{}` has no such attribute", head.opcode.name());
                 return Err(SyntaxError::new(spelling.start(), message));
             }
-            self.cursor.expect(b'=')?;
             self.cursor.skip_blank()?;
             let start = self.cursor.at();
             let index = self.computation.attrs.len() as u32;
@@ -275,6 +296,7 @@ impl<'t, 's> Body<'t, 's> {
             Some(shape) => shape,
             None => self.infer(&head, operands, first_attr).ok_or_else(|| no_shape(&head))?,
         };
+        self.check(&head, operands, first_attr, shape)?;
         let num_attrs = self.computation.attrs.len() - first_attr;
         let instr = Instr {
             name: head.name,
@@ -307,22 +329,50 @@ impl<'t, 's> Body<'t, 's> {
         }
         let operands: Vec<ShapeId> =
             operands.iter().map(|id| self.computation.instrs[id.index()].shape).collect();
-        let callee = self.references.iter().find(|&&(attr, _)| attr as usize >= first_attr);
-        let callee = match callee {
-            None => None,
-            Some(&(_, Callee::Named(name))) => self.task.roots.get(self.cursor.bytes(name.range())).copied(),
-            Some(&(_, Callee::Inline(index))) => {
-                let (computation, _) = &self.task.inline[index];
-                Some(computation.instrs[computation.root].shape)
-            }
-        };
-        let attrs = &self.computation.attrs[first_attr..];
+        let attrs = &self.computation.attrs;
+        let Task { shapes, done, names, inline } = &mut *self.task;
+        let called = self.references.iter().filter(|&&(attr, _)| attr as usize >= first_attr);
+        let called = called.map(|&(attr, callee)| {
+            let (computation, _) = match callee {
+                Callee::Named(name) => &done[*names.get(self.cursor.bytes(name.range()))?],
+                Callee::Inline(index) => &inline[index],
+            };
+            Some((attrs[attr as usize].name?, computation))
+        });
+        let called: Vec<_> = called.collect::<Option<_>>()?;
         let attr = |name| {
-            let attr = attrs.iter().find(|attr| attr.name == Some(name))?;
+            let attr = attrs[first_attr..].iter().find(|attr| attr.name == Some(name))?;
             std::str::from_utf8(self.cursor.bytes(attr.value.range())).ok()
         };
-        let operation = infer::Operation { opcode: head.opcode, operands: &operands, attr: &attr, callee };
-        infer::shape(&operation, &mut self.task.shapes.table)
+        let number = |payload: Span| {
+            let payload = if payload.is_added() { None } else { Some(self.cursor.bytes(payload.range())) };
+            std::str::from_utf8(payload?).ok()?.trim().parse().ok()
+        };
+        let operation = infer::Operation {
+            opcode: head.opcode,
+            operands: &operands,
+            attr: &attr,
+            called: &called,
+            parameter_number: &number,
+        };
+        infer::shape(&operation, &mut shapes.table)
+    }
+
+    /// An attribute of an earlier instruction, as it is in the text.
+    pub(super) fn attr_of(&self, instr: &Instr, name: AttrName) -> Option<&'t str> {
+        let attr = self.computation.attrs[instr.attr_range()].iter().find(|attr| attr.name == Some(name))?;
+        std::str::from_utf8(self.cursor.bytes(attr.value.range())).ok()
+    }
+
+    /// The number of parameters of the computation that the last attributes name; `None` if they name none or it is not known.
+    pub(super) fn callee_parameters(&self, attrs: usize) -> Option<usize> {
+        let first = self.computation.attrs.len() - attrs;
+        let &(_, callee) = self.references.iter().find(|&&(attr, _)| attr as usize >= first)?;
+        let (computation, _) = match callee {
+            Callee::Named(name) => &self.task.done[*self.task.names.get(self.cursor.bytes(name.range()))?],
+            Callee::Inline(index) => &self.task.inline[index],
+        };
+        Some(computation.instrs.iter().filter(|instr| instr.opcode == Opcode::Parameter).count())
     }
 
     /// Names the instructions that have no name, as XLA does: nested ones `add.anon`.
@@ -351,6 +401,12 @@ impl<'t, 's> Body<'t, 's> {
     }
 }
 
+/// Names with two underscores in front are XLA's own, those of element types are no names of instructions, even after `%`.
+fn is_instruction_name(name: &[u8]) -> bool {
+    let is_reserved = name.starts_with(b"__") && !name.starts_with(b"__xla");
+    !is_reserved && PrimitiveType::from_name(name).is_none()
+}
+
 /// What an operand is that no instruction has defined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnknownOperands {
@@ -366,6 +422,11 @@ pub(super) enum Attributes {
 }
 
 impl Head {
+    /// The spelling of the opcode.
+    pub(super) fn spelling(&self) -> String {
+        opcode_parts(self.opcode, self.wrapped).concat()
+    }
+
     /// Whether the instruction may have the attribute: its own, or that of the opcode which it wraps.
     fn allows(&self, name: AttrName) -> bool {
         self.opcode.allows(name) || self.wrapped.is_some_and(|wrapped| wrapped.allows(name))

@@ -1,6 +1,6 @@
 //! A position in HLO text, and the smallest phrases of the grammar: blanks, words, numbers, strings, groups in brackets.
 
-use super::span::Span;
+use super::{primitive::PrimitiveType, span::Span};
 use crate::base::nearest_hint;
 
 /// An error at a byte of the text. Lines and columns are counted only when it is reported.
@@ -27,6 +27,28 @@ impl SyntaxError {
 }
 
 pub(super) type Parsed<T> = Result<T, SyntaxError>;
+
+/// Whether a word has a meaning of its own, so that it is no name without `%`.
+fn is_reserved(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"HloModule"
+            | b"ENTRY"
+            | b"ROOT"
+            | b"true"
+            | b"false"
+            | b"inf"
+            | b"nan"
+            | b"maximal"
+            | b"replicated"
+            | b"manual"
+            | b"unknown"
+            | b"unreduced"
+            | b"last_tile_dim_replicate"
+            | b"shard_as"
+            | b"shard_like"
+    ) || PrimitiveType::from_name(word).is_some()
+}
 
 /// A position in the bytes of a text. Offsets are those of the whole text, also where only a part of it is read.
 #[derive(Clone, Copy)]
@@ -94,7 +116,7 @@ impl<'t> Cursor<'t> {
 
     fn skip_line(&mut self) {
         let rest = &self.bytes[self.at..];
-        self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        self.at += rest.iter().position(|&byte| matches!(byte, b'\n' | b'\r')).unwrap_or(rest.len());
     }
 
     /// Skips from `/*` to after `*/`.
@@ -162,19 +184,43 @@ impl<'t> Cursor<'t> {
         Ok(span)
     }
 
-    /// A name of an instruction or computation, after an optional `%`, which is not part of it.
+    /// A name of a module, computation or instruction, after an optional `%`, which is not part of it. A colon may follow.
     pub(super) fn name(&mut self, what: &str) -> Parsed<Span> {
         self.skip_blank()?;
-        if self.peek() != b'%' {
-            return self.word(what);
+        if self.peek() == b'%' {
+            self.at += 1;
+            let word = self.peek_word();
+            if word.is_empty() {
+                return Err(self.unexpected("a letter or `_` after `%`"));
+            }
+            let span = Span::new(self.at, word.len());
+            self.at += word.len();
+            return Ok(span);
         }
-        let rest = &self.bytes[self.at + 1..];
-        let length = rest.iter().position(|&byte| !continues_name(byte)).unwrap_or(rest.len());
-        if length == 0 {
+        let word = self.peek_word();
+        let end = self.peek_at(word.len());
+        let is_name = !word.is_empty() && end != b'=' && (end == b':' || !is_reserved(word));
+        if !is_name {
             return Err(self.unexpected(what));
         }
-        let span = Span::new(self.at + 1, length);
-        self.at += 1 + length;
+        let span = Span::new(self.at, word.len());
+        self.at += word.len() + usize::from(end == b':');
+        Ok(span)
+    }
+
+    /// A word and the `=` right after it: the name of an attribute or of a field of one. The `=` is taken too.
+    pub(super) fn attribute_name(&mut self, what: &str) -> Parsed<Span> {
+        self.skip_blank()?;
+        let word = self.peek_word();
+        if word.is_empty() {
+            return Err(self.unexpected(what));
+        }
+        if self.peek_at(word.len()) != b'=' {
+            let found = String::from_utf8_lossy(word);
+            return Err(SyntaxError::new(self.at, format!("expected `=` right after `{found}`")));
+        }
+        let span = Span::new(self.at, word.len());
+        self.at += word.len() + 1;
         Ok(span)
     }
 
@@ -197,31 +243,31 @@ impl<'t> Cursor<'t> {
         Ok(value)
     }
 
-    /// A string in double quotes; the span is without them.
+    /// A string in double or single quotes; the span is without them.
     pub(super) fn string(&mut self) -> Parsed<Span> {
         self.skip_blank()?;
-        if self.peek() != b'"' {
-            return Err(self.unexpected("a string in double quotes"));
+        if !matches!(self.peek(), b'"' | b'\'') {
+            return Err(self.unexpected("a string in quotes"));
         }
         let start = self.at;
         self.skip_string()?;
         Ok(Span::new(start + 1, self.at - start - 2))
     }
 
-    /// Skips a string from its first double quote to after its last.
+    /// Skips a string from its first quote to after its last.
     pub(super) fn skip_string(&mut self) -> Parsed<()> {
         let start = self.at;
+        let quote = self.peek();
         self.at += 1;
         loop {
             match self.peek() {
-                b'"' => break,
-                b'\\' => self.at += 2,
-                _ if self.is_end() => {
+                byte if byte == quote => break,
+                b'\\' => self.skip_escape()?,
+                0 if self.is_end() => {
                     self.at = start;
-                    return Err(SyntaxError::new(
-                        start,
-                        "expected a closing `\"`, found the end of the text",
-                    ));
+                    let message =
+                        format!("expected a closing `{}`, found the end of the text", quote as char);
+                    return Err(SyntaxError::new(start, message));
                 }
                 _ => self.at += 1,
             }
@@ -230,10 +276,25 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
+    /// Skips a backslash and what it escapes, as in C.
+    fn skip_escape(&mut self) -> Parsed<()> {
+        let is_escape = matches!(
+            self.peek_at(1),
+            b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'\\' | b'?' | b'\'' | b'"' | b'0'
+                ..=b'7' | b'x' | b'X' | b'u' | b'U'
+        );
+        if !is_escape {
+            return Err(SyntaxError::new(self.at, "invalid escape in a string")
+                .with_hint("write a backslash as `\\\\`"));
+        }
+        self.at += 2;
+        Ok(())
+    }
+
     /// Skips a string or `/* */`, whose brackets do not count, if one begins here.
     fn skip_string_or_comment(&mut self) -> Parsed<bool> {
         match (self.peek(), self.peek_at(1)) {
-            (b'"', _) => self.skip_string()?,
+            (b'"' | b'\'', _) => self.skip_string()?,
             (b'/', b'*') => self.skip_comment()?,
             _ => return Ok(false),
         }
@@ -260,7 +321,7 @@ impl<'t> Cursor<'t> {
                         return Ok(());
                     }
                 }
-                b'"' | b'/' if self.skip_string_or_comment()? => continue,
+                b'"' | b'\'' | b'/' if self.skip_string_or_comment()? => continue,
                 _ if self.is_end() => {
                     let (opening, at) = open.pop().unwrap_or((self.bytes[start], start));
                     let message = format!("`{}` is not closed", opening as char);
@@ -290,7 +351,7 @@ impl<'t> Cursor<'t> {
                     self.skip_line();
                     continue;
                 }
-                b'"' | b'/' if self.skip_string_or_comment()? => continue,
+                b'"' | b'\'' | b'/' if self.skip_string_or_comment()? => continue,
                 _ => {}
             }
             self.at += 1;
@@ -309,7 +370,7 @@ impl<'t> Cursor<'t> {
         let word = rest.iter().position(|&byte| !continues_name(byte)).unwrap_or(rest.len());
         let found = match rest {
             [] => "the end of the text".to_owned(),
-            [b'"', ..] => "a string".to_owned(),
+            [b'"' | b'\'', ..] => "a string".to_owned(),
             _ if word > 0 => format!("`{}`", String::from_utf8_lossy(&rest[..word.min(64)])),
             _ => {
                 let text = String::from_utf8_lossy(&rest[..rest.len().min(4)]);

@@ -73,26 +73,71 @@ fn rows(cursor: &mut Cursor<'_>, element_type: PrimitiveType, dims: &[u64], dept
 /// One element, within the range of its type.
 fn element(cursor: &mut Cursor<'_>, element_type: PrimitiveType) -> Parsed<()> {
     cursor.skip_blank()?;
-    let is_complex = matches!(element_type, PrimitiveType::C64 | PrimitiveType::C128);
-    if is_complex && cursor.peek() == b'(' {
-        cursor.advance(1);
-        value::element(cursor)?;
-        cursor.expect(b',')?;
-        value::element(cursor)?;
-        return cursor.expect(b')');
-    }
+    let part = match element_type {
+        PrimitiveType::C64 => PrimitiveType::F32,
+        PrimitiveType::C128 => PrimitiveType::F64,
+        _ => return number(cursor, element_type),
+    };
+    cursor.expect(b'(')?;
+    number(cursor, part)?;
+    cursor.expect(b',')?;
+    number(cursor, part)?;
+    cursor.expect(b')')
+}
+
+fn number(cursor: &mut Cursor<'_>, element_type: PrimitiveType) -> Parsed<()> {
+    cursor.skip_blank()?;
     let start = *cursor;
     value::element(cursor)?;
     let text = std::str::from_utf8(start.bytes(start.at()..cursor.at())).unwrap_or_default();
     if matches!(text, "nan" | "-nan") && cursor.peek() == b'(' {
-        cursor.skip_group()?;
-        return Ok(());
+        return nan_payload(cursor, element_type);
     }
     let is_valid = match text {
         "true" | "false" => element_type == PrimitiveType::Pred,
         _ => in_range(text, element_type),
     };
     if is_valid { Ok(()) } else { Err(start.unexpected(&format!("a value of {}", element_type.name()))) }
+}
+
+/// `(0x400)`: the mantissa of a NaN.
+fn nan_payload(cursor: &mut Cursor<'_>, element_type: PrimitiveType) -> Parsed<()> {
+    let at = cursor.at();
+    let (bits, _) = float_format(element_type);
+    cursor.skip_group()?;
+    let text = std::str::from_utf8(cursor.bytes(at + 1..cursor.at() - 1)).unwrap_or_default();
+    let payload = text.trim().strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    let valid = payload.is_some_and(|payload| payload > 0 && payload < 1 << bits);
+    if valid {
+        return Ok(());
+    }
+    let name = element_type.name();
+    let expected = match bits {
+        0 => format!("no payload, as {name} has one NaN"),
+        _ => format!("a payload of {name} from 0x1 to {:#x}", (1_u64 << bits) - 1),
+    };
+    Err(SyntaxError::new(at, format!("expected {expected}, found `{}`", text.trim())))
+}
+
+/// Bits of the payload of a NaN, and the smallest magnitude that is out of range: it rounds to infinity or to NaN.
+fn float_format(element_type: PrimitiveType) -> (u32, f64) {
+    match element_type {
+        PrimitiveType::F64 => (52, f64::INFINITY),
+        PrimitiveType::F32 => (23, 3.402_823_567_797_336_6e38),
+        PrimitiveType::BF16 => (7, 3.396_177_529_230_46e38),
+        PrimitiveType::F16 => (10, 65520.0),
+        PrimitiveType::F8E5M2 => (2, 61440.0),
+        PrimitiveType::F8E4M3 => (3, 248.0),
+        PrimitiveType::F8E3M4 => (4, 15.75),
+        // A tie rounds to the even 448.
+        PrimitiveType::F8E4M3FN => (0, 464.0_f64.next_up()),
+        PrimitiveType::F8E4M3FNUZ => (0, 248.0),
+        PrimitiveType::F8E4M3B11FNUZ => (0, 31.0),
+        PrimitiveType::F8E5M2FNUZ => (0, 61440.0),
+        PrimitiveType::F8E8M0FNU => (0, 1.5 * 2_f64.powi(127)),
+        // XLA takes the largest value for a larger one.
+        _ => (0, f64::INFINITY),
+    }
 }
 
 /// Whether a number is one of the element type.
@@ -105,19 +150,21 @@ fn in_range(text: &str, element_type: PrimitiveType) -> bool {
         b'u' if bits == 64 => text.parse().is_ok_and(|value: i128| (-(1 << 63)..1 << 64).contains(&value)),
         b'u' => text.parse().is_ok_and(|value: i128| value >= 0 && value < 1 << bits),
         b'p' => text.parse::<i64>().is_ok(),
-        b'f' | b'b' | b'c' => text.parse::<f64>().is_ok_and(|value| fits(value, text, element_type)),
+        b'f' | b'b' => {
+            // XLA's numbers begin with a digit, or with `-` and a digit or a point.
+            !text.starts_with(['+', '.'])
+                && text.parse::<f64>().is_ok_and(|value| fits(value, text, element_type))
+        }
         _ => false,
     }
 }
 
 /// Whether a finite number is finite in the element type too.
 fn fits(value: f64, text: &str, element_type: PrimitiveType) -> bool {
-    let is_word = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic());
-    let rounded = match element_type {
-        PrimitiveType::F16 => half::f16::from_f64(value).to_f64(),
-        PrimitiveType::BF16 => half::bf16::from_f64(value).to_f64(),
-        PrimitiveType::F32 | PrimitiveType::C64 => f64::from(value as f32),
-        _ => value,
-    };
-    is_word || rounded.is_finite()
+    if value.is_nan() || value.is_infinite() {
+        return matches!(text, "nan" | "-nan" | "inf" | "-inf");
+    }
+    let (_, limit) = float_format(element_type);
+    let is_positive = element_type != PrimitiveType::F8E8M0FNU || value >= 0.0;
+    is_positive && value.abs() < limit
 }

@@ -24,6 +24,8 @@ mod access;
 mod attr;
 mod bodies;
 mod body;
+mod check;
+mod check_module;
 mod cursor;
 mod groups;
 mod infer;

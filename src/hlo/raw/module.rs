@@ -262,6 +262,11 @@ pub(super) fn location(file: &str, text: &str, lines: &LineIndex, at: usize) -> 
 }
 
 impl Computation {
+    /// The shape of the root.
+    pub(super) fn result(&self) -> ShapeId {
+        self.instrs[self.root].shape
+    }
+
     /// Adds a text that is not in the module's.
     pub(super) fn add_text(&mut self, text: &str) -> Span {
         let span = Span::added(self.added.len(), text.len());
@@ -276,19 +281,24 @@ pub(super) fn references<T: Copy>(list: &[(u32, T)], attrs: Range<usize>) -> imp
     list[first..].iter().copied().take_while(move |&(attr, _)| (attr as usize) < attrs.end)
 }
 
+/// The spelling of an opcode in two parts: `async-start` with the wrapped opcode in place of `async`.
+pub(super) fn opcode_parts(opcode: Opcode, wrapped: Option<Opcode>) -> [&'static str; 2] {
+    let name = opcode.name();
+    match wrapped {
+        Some(wrapped) => [wrapped.name(), &name["async".len()..]],
+        None => [name, ""],
+    }
+}
+
 impl Instr {
     /// Whether the instruction stands for a computation that is not in the text.
     pub(super) fn wraps_here(&self) -> bool {
         self.opcode == Opcode::AsyncStart && self.wrapped.is_some()
     }
 
-    /// The spelling of the opcode in two parts: `async-start` with the wrapped opcode in place of `async`.
+    /// The spelling of the opcode in two parts.
     pub(super) fn opcode_parts(&self) -> [&'static str; 2] {
-        let name = self.opcode.name();
-        match self.wrapped {
-            Some(wrapped) => [wrapped.name(), &name["async".len()..]],
-            None => [name, ""],
-        }
+        opcode_parts(self.opcode, self.wrapped)
     }
 
     pub(super) fn operands<'c>(&self, computation: &'c Computation) -> &'c [InstrId] {

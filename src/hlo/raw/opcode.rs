@@ -132,7 +132,7 @@ opcodes! {
     Constant = "constant", Payload, [], [];
     Convert = "convert", Exactly(1), [], [];
     Convolution = "convolution", Exactly(2), [DimLabels],
-        [Window, FeatureGroupCount, BatchGroupCount, ConvKind, OperandPrecision];
+        [Window, FeatureGroupCount, BatchGroupCount, ConvolutionKind, OperandPrecision, SparsityConfig];
     Copy = "copy", Exactly(1), [], [];
     CopyDone = "copy-done", Exactly(1), [], [];
     CopyStart = "copy-start", Exactly(1), [], [CrossProgramPrefetchIndex];
@@ -145,7 +145,7 @@ opcodes! {
     Divide = "divide", Exactly(2), [], [];
     Domain = "domain", Exactly(1), [Domain], [];
     Dot = "dot", AtLeast(2), [],
-        [LhsContractingDims, RhsContractingDims, LhsBatchDims, RhsBatchDims, OperandPrecision, Algorithm, Sparsity];
+        [LhsContractingDims, RhsContractingDims, LhsBatchDims, RhsBatchDims, OperandPrecision, Algorithm, SparsityConfig];
     DynamicReshape = "dynamic-reshape", AtLeast(1), [], [];
     DynamicSlice = "dynamic-slice", AtLeast(1), [DynamicSliceSizes], [];
     DynamicUpdateSlice = "dynamic-update-slice", AtLeast(2), [], [];
@@ -169,6 +169,7 @@ opcodes! {
     Map = "map", AtLeast(0), [ToApply], [Dimensions];
     Maximum = "maximum", Exactly(2), [], [];
     Minimum = "minimum", Exactly(2), [], [];
+    Mulhi = "mulhi", Exactly(2), [], [];
     Multiply = "multiply", Exactly(2), [], [];
     Negate = "negate", Exactly(1), [], [];
     Not = "not", Exactly(1), [], [];

@@ -22,19 +22,19 @@ impl Body<'_, '_> {
         let at = self.cursor.at();
         let mut operands = Vec::new();
         self.cursor.expect(b'(')?;
-        if !self.cursor.accept(b')')? {
-            loop {
-                operands.push(self.operand()?);
-                if !self.cursor.accept(b',')? {
-                    break;
-                }
+        // A comma may follow the last operand.
+        while !self.cursor.accept(b')')? {
+            operands.push(self.operand()?);
+            if !self.cursor.accept(b',')? {
+                self.cursor.expect(b')')?;
+                break;
             }
-            self.cursor.expect(b')')?;
         }
         let found = operands.len();
         let expected = match head.opcode.operands() {
+            Operands::Exactly(1) if found != 1 => "1 operand".to_owned(),
             Operands::Exactly(count) if count != found => format!("{count} operands"),
-            Operands::AtLeast(count) if count > found => format!("{count} or more operands"),
+            Operands::AtLeast(count) if count > found => format!("at least {count} operands"),
             Operands::Pairs if found % 2 == 1 => "an even number of operands".to_owned(),
             Operands::OddNumber if found % 2 == 0 => "an odd number of operands".to_owned(),
             _ => return Ok((Span::default(), operands)),
@@ -78,6 +78,12 @@ impl Body<'_, '_> {
         let at = self.cursor.at();
         let shape =
             ShapeReader::begins(&self.cursor).then(|| self.task.shapes.read(&mut self.cursor)).transpose()?;
+        self.cursor.skip_blank()?;
+        if let (UnknownOperands::AreParameters, Some(shape)) = (self.unknown_operands, shape)
+            && matches!(self.cursor.peek(), b',' | b')')
+        {
+            return self.parameter(Span::default(), at, shape).map(Some);
+        }
         let name = self.cursor.name("an operand")?;
         self.cursor.skip_blank()?;
         if self.cursor.peek() == b'(' {
@@ -87,7 +93,7 @@ impl Body<'_, '_> {
             (UnknownOperands::AreParameters, Some(shape))
                 if !self.ids.contains_key(self.cursor.bytes(name.range())) =>
             {
-                self.parameter(name, shape)?
+                self.parameter(name, at, shape)?
             }
             _ => self.find(name)?,
         };
@@ -135,10 +141,9 @@ impl Body<'_, '_> {
     }
 
     /// The parameter that an operand of a text of one instruction stands for.
-    fn parameter(&mut self, name: Span, shape: ShapeId) -> Parsed<InstrId> {
+    fn parameter(&mut self, name: Span, at: usize, shape: ShapeId) -> Parsed<InstrId> {
         let number = self.computation.instrs.iter().filter(|instr| instr.opcode == Opcode::Parameter).count();
         let payload = self.computation.add_text(&number.to_string());
-        let at = name.start();
         let head = Head { name, shape: Some(shape), opcode: Opcode::Parameter, wrapped: None, at };
         self.push(head, payload, &[], self.computation.attrs.len())
     }

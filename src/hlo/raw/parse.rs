@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::{
     attr::AttrName,
     bodies::{self, Bodies},
+    check_module,
     cursor::{Cursor, Parsed, SyntaxError},
     module::{Attr, CompId, Computation, FileLocation, Module, StackFrames, location},
     shape::{ShapeReader, ShapeTable},
@@ -71,6 +72,7 @@ fn read(text: &str) -> Result<Parts, Vec<SyntaxError>> {
         (None, None) => SINGLE.to_owned(),
     };
     let (computations, shapes, entry) = bodies(text, &outlines)?;
+    check_module::check(text, &attrs, &shapes, &computations, entry).map_err(|error| vec![error])?;
     Ok(Parts { name: name.into_boxed_str(), attrs, frames, shapes, computations, entry })
 }
 
@@ -92,7 +94,6 @@ fn header(cursor: &mut Cursor<'_>) -> Parsed<(Option<Span>, Vec<Attr>, StackFram
     let mut name = None;
     if cursor.accept_word(b"HloModule")? {
         name = Some(cursor.name("the name of the module")?);
-        cursor.accept(b':')?;
         while cursor.accept(b',')? {
             attrs.push(header_attr(cursor, &attrs)?);
         }
@@ -101,7 +102,7 @@ fn header(cursor: &mut Cursor<'_>) -> Parsed<(Option<Span>, Vec<Attr>, StackFram
 }
 
 fn header_attr(cursor: &mut Cursor<'_>, seen: &[Attr]) -> Parsed<Attr> {
-    let spelling = cursor.word("an attribute of the module")?;
+    let spelling = cursor.attribute_name("an attribute of the module")?;
     let text = cursor.bytes(spelling.range());
     let name = AttrName::from_name(text);
     if seen.iter().any(|attr| cursor.bytes(attr.spelling.range()) == text) {
@@ -115,7 +116,6 @@ fn header_attr(cursor: &mut Cursor<'_>, seen: &[Attr]) -> Parsed<Attr> {
         );
         return Err(SyntaxError::new(spelling.start(), message));
     }
-    cursor.expect(b'=')?;
     cursor.skip_blank()?;
     let start = cursor.at();
     match name {
@@ -247,8 +247,12 @@ fn parameters(cursor: &mut Cursor<'_>) -> Parsed<()> {
     }
     let mut shapes = ShapeReader::new();
     loop {
+        cursor.skip_blank()?;
+        let at = *cursor;
         cursor.name("the name of a parameter")?;
-        cursor.accept(b':')?;
+        if at.peek() == b'%' && cursor.peek() == b':' {
+            return Err(cursor.unexpected("a shape").with_hint("write the name of a parameter without `%`"));
+        }
         shapes.read(cursor)?;
         if !cursor.accept(b',')? {
             return cursor.expect(b')');

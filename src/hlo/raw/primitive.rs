@@ -27,12 +27,28 @@ macro_rules! primitive_types {
             }
 
             /// The type with this spelling.
+            #[allow(non_upper_case_globals)]
             pub(super) fn from_name(name: &[u8]) -> Option<Self> {
-                $( if name == $name.as_bytes() { return Some(Self::$variant); } )*
-                None
+                $( const $variant: &[u8] = $name.as_bytes(); )*
+                match name {
+                    $( $variant => Some(Self::$variant), )*
+                    _ => None,
+                }
             }
         }
     };
+}
+
+impl PrimitiveType {
+    /// Whether it is a type of real floating-point numbers.
+    pub fn is_float(self) -> bool {
+        matches!(self.name().as_bytes()[0], b'f' | b'b')
+    }
+
+    /// Whether it is a type of integers, `pred` not among them.
+    pub fn is_integer(self) -> bool {
+        matches!(self.name().as_bytes()[0], b's' | b'u')
+    }
 }
 
 primitive_types! {

@@ -206,6 +206,9 @@ impl fmt::Display for Array {
         }
         f.write_char(']')?;
         let Some(layout) = &self.layout else { return Ok(()) };
+        if layout.minor_to_major.is_empty() && layout.properties.is_empty() {
+            return Ok(());
+        }
         f.write_char('{')?;
         for (index, dim) in layout.minor_to_major.iter().enumerate() {
             write!(f, "{}{dim}", if index == 0 { "" } else { "," })?;
@@ -282,7 +285,12 @@ impl<'t> ShapeReader<'t> {
             }
             b'b' if cursor.peek_at(1) == b'(' => {
                 cursor.advance(2);
+                cursor.skip_blank()?;
+                let at = *cursor;
                 let inner = self.nested(cursor, depth + 1)?;
+                if !matches!(self.table.get(inner), Shape::Array(_)) {
+                    return Err(at.unexpected("the shape of an array, which a buffer holds"));
+                }
                 cursor.expect(b')')?;
                 Shape::Buffer(inner)
             }
@@ -446,6 +454,18 @@ fn properties(cursor: &mut Cursor<'_>, layout: &mut Layout) -> Parsed<()> {
                     layout.memory_space = integer().ok_or_else(|| expected("a memory space such as `(1)`"))?
                 }
                 b"E" => layout.element_bits = integer().ok_or_else(|| expected("bits such as `(4)`"))?,
+                b"D" if !text[1..text.len() - 1].split(',').all(is_level) => {
+                    return Err(expected("levels such as `(D,C)`"));
+                }
+                b"SC" if !text.contains(':') => {
+                    return Err(expected("a dimension and where it is split, such as `(1:4,8)`"));
+                }
+                b"P" if !layout.properties.starts_with('D') => {
+                    return Err(SyntaxError::new(
+                        start,
+                        "expected a physical shape after levels `D(...)` only",
+                    ));
+                }
                 b"L" | b"M" => drop(integer().ok_or_else(|| expected("an integer such as `(1)`"))?),
                 _ => {}
             }
@@ -456,6 +476,12 @@ fn properties(cursor: &mut Cursor<'_>, layout: &mut Layout) -> Parsed<()> {
             }
         }
     }
+}
+
+/// How a dimension of a sparse array is stored: dense, compressed, singleton, or loosely compressed; `+` for entries that are not
+/// unique, `~` for those that are not sorted.
+fn is_level(text: &str) -> bool {
+    matches!(text.trim_end_matches('~').trim_end_matches('+'), "D" | "C" | "S" | "H")
 }
 
 /// `(8,128)` or `(*,128)`.

@@ -2,11 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    module::Computation,
-    shape::{ShapeId, ShapeReader},
-    span::Span,
-};
+use super::{module::Computation, shape::ShapeReader, span::Span};
 
 /// XLA's name of the module, computation and instruction of a text of one instruction without a name.
 pub(super) const SINGLE: &str = "_";
@@ -37,8 +33,16 @@ pub(super) enum Callee {
 /// What the computations of a task share while they are read.
 pub(super) struct Task<'t> {
     pub(super) shapes: ShapeReader<'t>,
-    /// Root shapes of the computations so far.
-    pub(super) roots: FxHashMap<&'t [u8], ShapeId>,
+    /// The computations so far, with those inside their attributes in front of each.
+    pub(super) done: Vec<(Computation, References)>,
+    /// Those that have a name, by it.
+    pub(super) names: FxHashMap<&'t [u8], usize>,
     /// Computations inside attributes of the present one; [`Callee::Inline`] is an index of them.
     pub(super) inline: Vec<(Computation, References)>,
+}
+
+impl Task<'_> {
+    pub(super) fn new() -> Self {
+        Self { shapes: ShapeReader::new(), done: vec![], names: FxHashMap::default(), inline: vec![] }
+    }
 }
