@@ -86,7 +86,7 @@ fn trainer<'a>(
     Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap()
 }
 
-/// Thirty layers, so that there are groups of them, with some at last.
+/// Thirty layers, so that there are full groups and a shorter tail.
 #[test]
 fn gradients_are_the_same_whatever_is_kept() {
     let model = Model::open(&package_file("smollm2")).unwrap();

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_over_the_file() {
+    fn flags_override_the_run_file() {
         let file = Settings { rslora: Some(true), ..flags(&["--steps", "9", "--seq", "64"]) };
         let merged = flags(&["--steps", "3", "--rslora=false"]).or(file);
         assert_eq!((merged.steps, merged.seq, merged.rslora), (Some(3), Some(64), Some(false)));

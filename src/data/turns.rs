@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_may_be_left_out_once_the_conversation_goes_on() {
+    fn reasoning_may_be_left_out_when_messages_follow() {
         let source = "{% for m in messages %}{{ '<' + m.role + '>' }}\
             {{ m.content if loop.last else m.content.split('</think>')[-1] }}$\
             {% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_may_be_left_out_once_the_conversation_goes_on() {
+    fn the_end_may_be_left_out_when_messages_follow() {
         let source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% if loop.last and m.role == 'assistant' %}$$$\
             {% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
         check(source, &FOUR, &["<think>so</think>the", "<think>thus</think><them$$$"]);
