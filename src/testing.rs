@@ -1,4 +1,4 @@
-//! What tests of this and other modules share: the two CPU plugins, from the user's own store.
+//! Helpers of the tests of several modules: the two CPU plugins, from the user's store.
 
 use std::env;
 use std::path::{Path, PathBuf};

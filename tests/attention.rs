@@ -176,7 +176,7 @@ fn a_sequence_does_not_see_its_neighbours_in_a_row() {
 
 /// A file for each platform, and the one of this platform is taken.
 #[test]
-fn a_kernel_of_the_platform_stands_in() {
+fn a_template_for_the_platform_replaces_attention() {
     let case = GROUPED;
     let folder = tempfile::tempdir().unwrap();
     let [queries, keys] = case.sizes().map(|sizes| sizes.map(|size| size.to_string()).join(","));

@@ -224,7 +224,7 @@ fn check_room(package: &str, target: &str, devices: usize) {
 }
 
 #[test]
-fn what_lies_on_the_host_leaves_room_on_gpus() {
+fn offloading_reduces_gpu_memory() {
     for (package, name) in [("cuda", "h100"), ("rocm", "mi300x")] {
         check_room(package, &format!("{name}:1"), 1);
         check_room(package, &format!("{name}:8"), 8);
@@ -232,7 +232,7 @@ fn what_lies_on_the_host_leaves_room_on_gpus() {
 }
 
 #[test]
-fn what_lies_on_the_host_leaves_room_on_tpus() {
+fn offloading_reduces_tpu_memory() {
     check_room("tpu", "v5e:1x1", 1);
     check_room("tpu", "v5e:2x4", 8);
 }

@@ -132,10 +132,10 @@ fn a_tilde_is_the_home_folder_in_flags_and_files() {
 #[test]
 fn the_default_type_is_the_models_own_except_on_cpus() {
     let world = World::new();
-    let check = |line: &str, expect: &str, told: &str| {
+    let check = |line: &str, expect: &str, notice: &str| {
         let Ran { out, err, .. } = world.hloom(&format!("{line} --json"));
         let object: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((object["dtype"].as_str(), err.as_str()), (Some(expect), told), "{line}");
+        assert_eq!((object["dtype"].as_str(), err.as_str()), (Some(expect), notice), "{line}");
     };
     let own = "computing in bfloat16 (the model's own type)\n";
     let cpu = "computing in float32 (the default on CPUs)\n";

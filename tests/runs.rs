@@ -63,7 +63,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn ctrl_c_ends_a_run_after_its_step_with_the_adapter_saved_and_resumption_goes_on_as_if_nothing_was() {
+fn ctrl_c_saves_the_adapter_after_the_step_and_the_resumed_run_is_identical() {
     const STEPS: usize = 600;
     let flags = format!("--steps {STEPS}");
     let world = World::new();
@@ -73,10 +73,10 @@ fn ctrl_c_ends_a_run_after_its_step_with_the_adapter_saved_and_resumption_goes_o
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let made = updates(&world, "out").len();
     assert!((1..STEPS).contains(&made), "{made}");
-    let told = format!(
+    let expect = format!(
         "stopped after step {made} of {STEPS}\nto resume, run the same command with --resume --out out\n"
     );
-    assert!(ended.err.ends_with(&told), "{}", ended.err);
+    assert!(ended.err.ends_with(&expect), "{}", ended.err);
     assert!(ended.out.starts_with(&format!("steps          {made} of {STEPS}\n")), "{}", ended.out);
     assert!(!read_adapter(&world.path("out")).unwrap().tensors.is_empty());
     assert_eq!(world.names("out"), [ADAPTER[0], ADAPTER[1], "checkpoint.safetensors", "metrics.jsonl"]);
@@ -109,7 +109,7 @@ fn a_killed_run_leaves_a_whole_adapter_or_none_and_is_resumed() {
 }
 
 #[test]
-fn a_run_goes_on_on_other_devices() {
+fn a_run_is_resumed_on_other_devices() {
     let world = World::new();
     world.write("m.toml", "[mesh]\nfsdp = 2\n[store]\nembed = \"fsdp\"\n[compute]\nbatch = \"fsdp\"\n");
     let log = world.hloom(&train("out", "--steps 10 --schedule constant --warmup 5 --mesh m.toml")).err;
@@ -153,7 +153,7 @@ fn a_run_that_is_killed_before_it_saved_leaves_no_adapter() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(world.names("out"), ["metrics.jsonl"]);
-    // The folder is free for another run, whose metrics begin anew.
+    // The folder is free for another run, which starts a new metrics file.
     world.succeeds(&train("out", "--steps 2 --quiet"));
     assert_eq!(updates(&world, "out").len(), 2);
 }

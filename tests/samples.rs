@@ -75,7 +75,7 @@ const BEGINS: &str = "d.jsonl:1: begins with `<s>`, which is not added a second 
 const ENDS: &str = "d.jsonl:1: ends with `</s>`, which is not added a second time (1 sample)";
 
 #[test]
-fn a_completion_has_no_blank_of_its_own() {
+fn no_space_is_added_before_a_completion() {
     for blanks in [metaspace("first"), metaspace("always"), prepend_and_replace()] {
         check(&blanks, ["hi", " there"], &[BOS, 14, 19, EOS], 2, &[]);
         check(&blanks, ["hi ", "there"], &[BOS, 14, 19, EOS], 2, &[CROSSES]);

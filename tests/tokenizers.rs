@@ -99,7 +99,7 @@ fn added_tokens_of_the_config_are_trained_as_one_token() {
 }
 
 #[test]
-fn a_tokenizer_on_which_the_library_panics_is_bad_input() {
+fn a_tokenizer_that_panics_the_library_is_an_input_error() {
     let world = World::new();
     world.change_json("model/tokenizer.json", |tokenizer| {
         tokenizer["model"]["merges"] = json!([["a", "b"]]);

@@ -58,7 +58,7 @@ ENTRY main {
 "#;
 
 #[test]
-fn xla_reads_what_lies_on_the_host() {
+fn xla_parses_values_in_host_memory() {
     let module = text::parse(STREAMED, "streamed.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
     assert_eq!(module.host_parameters, [0].into());
     let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));

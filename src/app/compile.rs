@@ -1,4 +1,4 @@
-//! Compiles a step for one or several targets, and writes a bundle.
+//! Compiles a step for one or more targets and writes a bundle.
 
 use std::{
     collections::BTreeMap,
@@ -48,7 +48,7 @@ pub struct CompileRequest<'a> {
     pub optimizer: AdamW,
     /// Global norm that gradients are clipped to.
     pub max_grad_norm: f64,
-    /// The layer mathematics.
+    /// The templates of the layers.
     pub templates: &'a TemplateLibrary,
     /// The devices of each target, as [`target_devices`] returns them.
     pub devices: &'a [DeviceMesh],
@@ -58,7 +58,7 @@ pub struct CompileRequest<'a> {
     pub out: &'a Path,
 }
 
-/// The parts of the application that compile.
+/// Plugin, worker process and store that a compilation uses.
 pub struct CompileTools<'a> {
     /// Models, plugins and the store.
     pub resources: &'a Resources,
@@ -66,7 +66,7 @@ pub struct CompileTools<'a> {
     pub plugin: Option<&'a Path>,
     /// The process in which a plugin compiles.
     pub worker: WorkerProgram,
-    /// Checks that a plugin starts, where it compiles for devices that are present.
+    /// Checks that a plugin starts if it compiles for devices of this machine.
     pub starter: Starter,
     /// The folder of the store.
     pub store: PathBuf,
@@ -91,7 +91,7 @@ impl CompileReport {
 ///
 /// # Errors
 /// If the mesh config or a template has problems, a plugin is missing or fails, or the bundle cannot be written. A step that does
-/// not fit is no error.
+/// not fit is not an error; [`CompileReport::fits`] is then false.
 pub fn compile(
     request: &CompileRequest<'_>,
     tools: &CompileTools<'_>,
@@ -138,10 +138,10 @@ pub fn compile(
     Ok(CompileReport { module_sha256, targets })
 }
 
-/// The devices of every target. They are equally many, since the module is the same for all.
+/// Returns the devices of every target. Their number is the same for all targets, since all share one module.
 ///
 /// # Errors
-/// If they are not, a target is a duplicate, or several devices have no mesh.
+/// If the numbers of devices differ, a target is given twice, or several devices have no mesh config.
 pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<DeviceMesh>, AppError> {
     let invalid = |problem: String, hint: &str| {
         AppError::from(TrainError::Setting { setting: Setting::Target, problem, hint: Some(hint.to_owned()) })
@@ -155,7 +155,8 @@ pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<D
         if let Some(first) = all.first().map(DeviceMesh::target)
             && first.devices() != target.devices()
         {
-            let problem = format!("expected targets of equally many devices, found: {first} and {target}");
+            let problem =
+                format!("expected targets with the same number of devices, found: {first} and {target}");
             return Err(invalid(problem, ONE_MODULE));
         }
         if all.iter().any(|known| known.target().to_string() == target.to_string()) {
@@ -166,10 +167,10 @@ pub fn target_devices(targets: &[Target], mesh: Option<&Loaded>) -> Result<Vec<D
     Ok(all)
 }
 
-/// The templates of a folder, which must be the same for every target.
+/// Reads the templates of a folder. Those for one platform only must leave the templates the same for every target.
 ///
 /// # Errors
-/// If they are not, or the folder cannot be read.
+/// If they differ between two targets, the folder cannot be read, or a template is invalid.
 pub(crate) fn common_templates(
     folder: Option<&Path>,
     devices: &[DeviceMesh],
@@ -197,9 +198,9 @@ pub(crate) fn common_templates(
     Ok(first.map(|(_, library)| library).unwrap_or_default())
 }
 
-const ONE_MODULE: &str = "the module is the same for all targets of a bundle: make two bundles";
+const ONE_MODULE: &str = "all targets of a bundle share one module; compile two bundles";
 
-/// A step, compiled for one target after the other.
+/// Compiles one step for each target in turn.
 struct StepCompiler<'a> {
     tools: &'a CompileTools<'a>,
     program: &'a StepProgram,
@@ -251,7 +252,7 @@ impl StepCompiler<'_> {
             (format!("executable.{target}.bin"), format!("optimized.{target}.hlo.pb"));
         writer.add(&executable, &compiled.executable)?;
         writer.add(&optimized, &compiled.optimized)?;
-        // An optimized program in an unknown format has no values to list.
+        // Without values the report lists no causes: the plugin's optimized program is in a format other than HLO.
         let values = proto::computed_values(&compiled.optimized).unwrap_or_default();
         let limit = limit.or(compiled.memory_limit);
         let report = report(limit).compiled(target.platform(), &compiled.memory, &values);
@@ -293,7 +294,7 @@ pub(super) fn template_digests(templates: &TemplateLibrary) -> BTreeMap<String, 
     templates.replaced().map(|(name, text)| (name.to_owned(), sha256(text.as_bytes()))).collect()
 }
 
-/// Name, version and digest of a plugin's file.
+/// Name, version and digest of a plugin file.
 fn plugin_record(path: &Path, target: &Target, store: &Path) -> Result<PluginRecord, AppError> {
     let sha256 = file_sha256(path)?;
     let pinned = package(target.platform().name()).and_then(|package| package.wheels.first());

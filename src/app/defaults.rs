@@ -1,4 +1,4 @@
-//! Default values of settings, and how a help text states them.
+//! Default values of settings, and their descriptions in help texts.
 
 use crate::{base::Setting, model::nn::Attention, optim::AdamW};
 
@@ -17,13 +17,13 @@ pub(super) const SAVE_EVERY: usize = 100;
 pub(super) const OUT: &str = "out";
 /// Seconds that a plugin may take to start.
 pub(crate) const START_SECONDS: f64 = 120.0;
-/// Samples for each one that is held out.
+/// One sample of this many is held out.
 pub(super) const SAMPLES_PER_HELD_OUT: usize = 20;
 pub(super) const MAX_HELD_OUT: usize = 64;
-/// The model that the store has, by the name of its built-in configuration.
+/// The quick start's model, which the store can fetch; also the name of a built-in config.
 pub(super) const MODEL: &str = "smollm2-135m";
 
-/// The default of a setting as a help text states it; `None` if it has none.
+/// Describes the default of a setting for its help text; `None` if it has none.
 pub(crate) fn describe(setting: Setting) -> Option<String> {
     let AdamW { beta1, beta2, eps, .. } = AdamW::default();
     Some(match setting {
@@ -34,7 +34,7 @@ pub(crate) fn describe(setting: Setting) -> Option<String> {
         ),
         Setting::Question => "one in the quick start, else none".to_owned(),
         Setting::Steps => format!("{QUICKSTART_STEPS} in the quick start, else one epoch"),
-        Setting::Batch => format!("{BATCH}, or the next number that the mesh divides"),
+        Setting::Batch => format!("{BATCH}, rounded up to a multiple of the number of batch shards"),
         Setting::Seq => format!("{QUICKSTART_SEQ} in the quick start, else {SEQ}"),
         Setting::Accumulate => ACCUMULATE.to_string(),
         Setting::Lr => format!("{LR:e}"),
@@ -61,7 +61,7 @@ pub(crate) fn describe(setting: Setting) -> Option<String> {
             format!("dense for rows of up to {} tokens, else blocks", Attention::LONGEST_DENSE)
         }
         Setting::AttentionBlock => Attention::BLOCK.to_string(),
-        Setting::LossChunk => "as many as take 128 MiB on a device".to_owned(),
+        Setting::LossChunk => "as many as fit in 128 MiB on a device".to_owned(),
         Setting::Remat => "dots if that saves at most 1 GiB on a device, else full".to_owned(),
         Setting::MicroBatches => "1".to_owned(),
         _ => return None,

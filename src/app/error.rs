@@ -13,7 +13,7 @@ use crate::{
     weights::WeightsError,
 };
 
-/// An error of the application: whatever can end a command.
+/// Any error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// An error of training, evaluation, parity or generation, or of their inputs.
@@ -33,13 +33,13 @@ pub enum AppError {
     Compile {
         /// The target.
         target: String,
-        /// Why.
+        /// The error of the worker process.
         source: CompileWorkerError,
     },
     /// Devices that cannot be used.
     #[error("{}: {source}", crate::base::Setting::Target)]
     Devices {
-        /// Why.
+        /// The invalid target, or the missing mesh config.
         #[from]
         source: DeviceMeshError,
     },
@@ -63,7 +63,7 @@ impl AppError {
     /// The kind of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
-            // The path of a file that is no plugin was given by the user; what a plugin then does was not.
+            // A file that is not a plugin is a wrong argument; what a plugin does once loaded is a failure of the device.
             Self::Train(TrainError::Runtime(RuntimeError::Pjrt(error)))
             | Self::Start(StartError::Plugin(error))
                 if error.is_wrong_file() =>
@@ -80,7 +80,7 @@ impl AppError {
         }
     }
 
-    /// A thing to do about it.
+    /// A remedy, where one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Train(error) => error.hint(),
@@ -93,7 +93,7 @@ impl AppError {
         }
     }
 
-    /// The diagnostics that the error is a list of.
+    /// The diagnostics, if the error is a list of diagnostics.
     pub fn diagnostics(&self) -> Option<&Diagnostics> {
         match self {
             Self::Train(

@@ -1,4 +1,4 @@
-//! Models, plugins and templates: found, or fetched where that is allowed.
+//! Finds models, plugins and templates, and fetches packages that are missing if downloads are allowed.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,21 +18,21 @@ use crate::{
     weights::refuse_dangling,
 };
 
-/// Its name on the model hub.
+/// Name of the quick start's model on the Hugging Face Hub.
 const QUICKSTART_BASE: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
 
-/// A model, and what an adapter's config calls it.
+/// A model and its name in adapter configs.
 pub struct NamedModel {
     /// The model.
     pub model: Model,
-    /// Its name in `base_model_name_or_path` of an adapter config.
+    /// `base_model_name_or_path` of adapters of the model.
     pub base: String,
 }
 
 /// Package of the quick start's model in the store.
 const QUICKSTART_PACKAGE: &str = "smollm2";
 
-/// The store, and whether it may fetch.
+/// The store, and whether it may download.
 pub struct Resources {
     store: Store,
     network: Network,
@@ -44,7 +44,7 @@ impl Resources {
         Self { store: Store::at(store), network }
     }
 
-    /// The model at a path, or the one that can be fetched, which is the default.
+    /// Opens the model at a path. `smollm2-135m`, which is the default, is fetched if the store lacks it.
     pub fn model(&self, named: Option<&str>, status: &mut dyn Status) -> Result<NamedModel, AppError> {
         let named = named.unwrap_or(defaults::MODEL);
         refuse_dangling(Path::new(named))?;
@@ -62,7 +62,8 @@ impl Resources {
         Ok(named)
     }
 
-    /// The plugin for a target: the given file, else the store's, else Python's, else it is fetched.
+    /// Loads the plugin for a target: the given file, else the one in the store, else the one installed in Python, else one
+    /// that is fetched.
     pub fn plugin(
         &self,
         target: &Target,
@@ -73,7 +74,7 @@ impl Resources {
         starter.load(&self.plugin_file(target, given, status)?, target)
     }
 
-    /// The file of that plugin.
+    /// The file that [`Self::plugin`] loads.
     pub fn plugin_file(
         &self,
         target: &Target,
@@ -95,7 +96,7 @@ impl Resources {
         if let Some(found) = self.store.find(package, None)? {
             return Ok(Some(found.path));
         }
-        // Without Python there is none; whether that matters is reported when something has to be fetched.
+        // An error of Python is ignored: if the package has to be fetched, `fetch` reports it.
         let found = self.store.find_in_python(package).ok().flatten();
         Ok(found.map(|found| found.path))
     }
@@ -132,30 +133,30 @@ pub fn templates(folder: Option<&Path>, platform: Option<Platform>) -> Result<Te
     Ok(replaced.unwrap_or_else(TemplateLibrary::embedded))
 }
 
-/// The package of a name.
+/// Looks up a package by name.
 pub fn known_package(name: &str) -> Result<&'static Package, AppError> {
     package(name).ok_or_else(|| {
         let names = || PACKAGES.iter().map(|package| package.key);
         let hint = did_you_mean(name, names(), "packages");
-        let problem = format!("no such package: {name}");
+        let problem = format!("unknown package: {name}");
         AppError::from(TrainError::Setting { setting: Setting::Package, problem, hint: Some(hint) })
     })
 }
 
 fn no_model(named: &str) -> AppError {
     let (problem, hint) = if builtin_names().any(|name| name == named) {
-        let problem = format!("{named} is known by its sizes only, without weights");
-        (problem, "give the folder or GGUF file that holds its weights".to_owned())
+        let problem = format!("{named} is a built-in config without weights");
+        (problem, "set the folder or GGUF file with its weights".to_owned())
     } else {
         let problem = format!("expected a folder, a GGUF file or `{}`, found none: {named}", defaults::MODEL);
         let hint = match nearest_hint(named, [defaults::MODEL]) {
             Some(hint) => hint,
             // `organisation/model`, as a hub names it.
             None if named.split('/').filter(|part| !part.is_empty()).count() == 2 => {
-                "models are not fetched from a hub: download it, and give its folder".to_owned()
+                "models are not downloaded from a hub; download it and set its folder".to_owned()
             }
             None => {
-                "a Hugging Face folder holds config.json, tokenizer.json and model.safetensors".to_owned()
+                "a Hugging Face folder contains config.json, tokenizer.json and model.safetensors".to_owned()
             }
         };
         (problem, hint)

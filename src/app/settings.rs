@@ -1,4 +1,7 @@
-//! The settings of the application: keys of a run file, arguments of a command line.
+//! Settings of the application: keys of a run file and flags of a command line.
+//!
+//! The types derive clap's `Args` so that each setting is declared once: its field is the key of the run file, and `cli`
+//! flattens the types into its commands, where the field's doc is the help of the flag.
 
 use std::{fmt, num::NonZeroUsize, path::PathBuf};
 
@@ -13,8 +16,7 @@ use crate::{
     targets::Target,
 };
 
-/// Defines the settings once: as flags, as the keys of a run file, with a way to merge the two, and each group of them as
-/// flags of its own, for the commands that take only these.
+/// Defines `Settings`, and for each group of settings a struct with these alone, for the commands that take no others.
 macro_rules! settings {
     (
         struct Settings { $( $(#[$attribute:meta])* $name:ident: $type:ty, )* }
@@ -32,7 +34,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// These settings, completed by those of `other`.
+            /// Returns these settings, with those of `other` where they are not set.
             pub fn or(self, other: Self) -> Self {
                 Self {
                     $( $name: self.$name.or(other.$name), )*
@@ -216,7 +218,7 @@ settings! {
         /// Queries and keys in a block of attention
         #[arg(long, value_name = "N", help_heading = "Step options")]
         attention_block: NonZeroUsize,
-        /// Positions of each row whose logits exist at one time
+        /// Chunk size of the loss: positions of each row whose logits are in memory at once
         #[arg(long, value_name = "N", help_heading = "Step options")]
         loss_chunk: NonZeroUsize,
         /// Rematerialization policy: the forward pass of a layer saves its input (full), also the results of matrix
@@ -230,13 +232,13 @@ settings! {
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
               hide_possible_values = true, help_heading = "Step options")]
         offload_weights: bool,
-        /// Number of equal parts of a batch that a step computes one after the other
+        /// Number of micro-batches: equal parts of a batch that a step computes one after the other
         #[arg(long, value_name = "N", help_heading = "Step options")]
         micro_batches: NonZeroUsize,
     }
 }
 
-/// The value of a setting as text.
+/// Formats the value of a setting as on a command line.
 trait SettingValue {
     fn text(&self) -> String;
 }
@@ -269,10 +271,10 @@ impl SettingValue for PathBuf {
 fn setting(field: &str) -> Setting {
     let name = field.replace('_', "-");
     let found = Setting::ALL.iter().copied().find(|setting| setting.name() == name);
-    found.expect("every field of the settings is a setting")
+    found.expect("every field of `Settings` has a `Setting`")
 }
 
-/// A table that keeps its order.
+/// A TOML table in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(pub Vec<(String, T)>);
 
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_over_the_file() {
+    fn flags_override_the_run_file() {
         let file = Settings { rslora: Some(true), ..flags(&["--steps", "9", "--seq", "64"]) };
         let merged = flags(&["--steps", "3", "--rslora=false"]).or(file);
         assert_eq!((merged.steps, merged.seq, merged.rslora), (Some(3), Some(64), Some(false)));

@@ -68,14 +68,15 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> 
     check_mesh(given.mesh.as_deref(), bundle)?;
     let settings = adapters(given, bundle)?;
     let (mesh, target) = (bundle.mesh(), Some(target(settings.target.clone(), bundle)?));
-    // An option that the module was built without, such as remat_every, is in none of the given settings either.
+    // `fixed` lacks the options that the module was built without, such as remat_every. So does `given`, or it would have
+    // been refused above.
     Ok(Settings { mesh, target, ..fixed.or(settings) })
 }
 
-/// Refuses other templates than those that the bundle was made with.
+/// Checks that the templates are those that the bundle was compiled with.
 ///
 /// # Errors
-/// If they are others.
+/// [`BundleError::Differs`] if they are not.
 pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(), AppError> {
     let (made, found) = (&bundle.manifest().made.templates, template_digests(templates));
     if *made == found {
@@ -88,10 +89,10 @@ pub fn check_templates(templates: &TemplateLibrary, bundle: &Bundle) -> Result<(
     Err(differs(Setting::Templates, names(made.keys().collect()), names(found.keys().collect())))
 }
 
-/// Opens the bundle that the settings name, if they name one.
+/// Opens the bundle of the settings; `None` if `bundle` is not set.
 ///
 /// # Errors
-/// If it is none, or is to be recompiled where none is named.
+/// If the folder is not a valid bundle, or `recompile` is set without `bundle`.
 pub fn open(given: &Settings) -> Result<Option<Bundle>, AppError> {
     let recompile = given.recompile == Some(true);
     let contents = if recompile { Contents::Module } else { Contents::All };
@@ -99,7 +100,7 @@ pub fn open(given: &Settings) -> Result<Option<Bundle>, AppError> {
         Some(folder) => Ok(Some(Bundle::open(folder, contents)?)),
         None if recompile => Err(TrainError::Setting {
             setting: Setting::Recompile,
-            problem: format!("expected {} with it, found none", Setting::Bundle),
+            problem: format!("requires {}", Setting::Bundle),
             hint: Some("without a bundle every run compiles the step; leave it out".into()),
         }
         .into()),
@@ -107,21 +108,21 @@ pub fn open(given: &Settings) -> Result<Option<Bundle>, AppError> {
     }
 }
 
-/// How the step of a bundle is obtained.
+/// The source of the compiled step of a bundle.
 pub enum StepSource {
-    /// An executable that this plugin made.
+    /// An executable that the same plugin file compiled for the target.
     Executable(Vec<u8>),
-    /// The module: there is no such executable.
+    /// The module, to be compiled: the bundle has no such executable.
     Module,
-    /// The module, as requested.
+    /// The module, to be compiled: `recompile` is set.
     Recompiled,
 }
 
 impl StepSource {
-    /// What the bundle has for a target and a plugin.
+    /// Chooses the source for a target and a plugin file.
     ///
     /// # Errors
-    /// If a file cannot be read, or has changed.
+    /// If the plugin file or the executable cannot be read, or the executable differs from its digest in the manifest.
     pub fn of(bundle: &Bundle, given: &Settings, target: &Target, plugin: &Path) -> Result<Self, AppError> {
         if given.recompile == Some(true) {
             return Ok(Self::Recompiled);
@@ -130,22 +131,22 @@ impl StepSource {
         Ok(executable.map_or(Self::Module, Self::Executable))
     }
 
-    /// What happens to the step, for the user.
+    /// A status line for the user.
     pub fn line(&self, target: &Target) -> String {
         match self {
-            Self::Executable(_) => format!("the step is compiled already for {target}"),
+            Self::Executable(_) => format!("loading the bundle's executable for {target}"),
             Self::Module => {
-                format!("the bundle has no executable of this plugin for {target}; its module is compiled")
+                format!("the bundle has no executable of this plugin for {target}; compiling its module")
             }
-            Self::Recompiled => format!("the bundle's module is compiled for {target}"),
+            Self::Recompiled => format!("compiling the bundle's module for {target}"),
         }
     }
 
-    /// The bundle's step on devices.
+    /// Loads the executable or compiles the module for the engine's devices.
     ///
     /// # Errors
-    /// If the bundle is for something else, or the plugin fails. If a module to recompile is not the one that its manifest
-    /// describes, for this version of hloom.
+    /// If the bundle's program does not match `spec`, or the plugin fails. [`BundleError::AnotherModule`] if a module to
+    /// recompile was written by this version of hloom, but differs from the module that this version builds for `spec`.
     pub fn step(
         &self,
         bundle: &Bundle,
@@ -169,7 +170,7 @@ impl StepSource {
     }
 }
 
-/// The settings of the adapters, which are compared as PEFT writes them.
+/// Completes the adapter settings by those of the bundle. They are compared as fields of PEFT's `adapter_config.json`.
 fn adapters(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> {
     const FIELDS: [(&str, Setting); 6] = [
         ("r", Setting::Rank),
@@ -216,7 +217,7 @@ fn check_mesh(given: Option<&Path>, bundle: &Bundle) -> Result<(), AppError> {
     Err(differs(Setting::Mesh, made, given.display().to_string()))
 }
 
-/// The target that is given, else the only one of the bundle.
+/// The given target, else the bundle's only target.
 fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Target>, AppError> {
     let targets = &bundle.manifest().targets;
     let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
@@ -225,16 +226,16 @@ fn target(given: Option<Parsed<Target>>, bundle: &Bundle) -> Result<Parsed<Targe
         (None, [only]) => only.parse().map_err(|problem: ParseValueError| {
             AppError::from(TrainError::Setting {
                 setting: Setting::Target,
-                problem: format!("the bundle was made for a device of the user's own: {problem}"),
+                problem: format!("the bundle was compiled for a device that is not built in: {problem}"),
                 hint: Some(format!(
-                    "give the device's file, such as {}",
+                    "set the device file, for example {}",
                     Setting::Target.with("mine.toml:8")
                 )),
             })
         }),
         (None, several) => Err(TrainError::Setting {
             setting: Setting::Target,
-            problem: format!("expected one of the bundle's targets, found none: {}", several.join(", ")),
+            problem: format!("expected one of the bundle's targets ({}), found none", several.join(", ")),
             hint: several.first().map(|first| format!("for example {}", Setting::Target.with(first))),
         }
         .into()),
@@ -245,11 +246,8 @@ fn differs(setting: Setting, made: String, found: String) -> AppError {
     BundleError::Differs { setting: setting.to_string(), made, found }.into()
 }
 
-/// The error for what a bundle's manifest says and no setting that is given.
+/// The error for an invalid value in a bundle's manifest.
 pub fn wrong_manifest(bundle: &Bundle, error: &impl ToString) -> AppError {
-    odd(bundle, format!("{MANIFEST}: {}", error.to_string()))
-}
-
-fn odd(bundle: &Bundle, reason: String) -> AppError {
+    let reason = format!("{MANIFEST}: {}", error.to_string());
     BundleError::NotABundle { path: bundle.folder().to_owned(), reason }.into()
 }

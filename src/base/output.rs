@@ -94,11 +94,11 @@ pub fn temporary(mode: u32) -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// An output that has been written. If it is a regular file, [`Pending::commit`] moves it into place, and dropping it leaves
-/// the old file unchanged.
+/// The new content of a file, written to a temporary file beside it. [`Pending::commit`] renames the temporary file to the
+/// path; dropping it instead removes the temporary file and leaves an existing file unchanged.
 ///
-/// A symbolic link stays a link: the file that it leads to is replaced, and keeps its permissions. A pipe, a device or a
-/// socket is written to directly, since it cannot be replaced by a rename.
+/// An existing file keeps its permissions. A symbolic link is followed: its target is replaced, and the link remains. Pipes,
+/// devices and sockets cannot be replaced by a rename, so [`Pending::write`] writes to them directly, and nothing is pending.
 #[derive(Debug)]
 pub struct Pending(Option<Renamed>);
 

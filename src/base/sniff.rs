@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_of_torch_is_told_from_others() {
+    fn a_torch_zip_is_distinguished_from_other_zips() {
         let zip = |name: &str| {
             let mut bytes = b"PK\x03\x04".to_vec();
             bytes.resize(30, 0);

@@ -37,7 +37,7 @@ pub struct Env<'a> {
     pub err_style: Style,
     /// The user's home folder.
     pub home: Home,
-    /// Whether commands handle Ctrl-C.
+    /// Who handles signals.
     pub signals: Signals,
 }
 
@@ -55,7 +55,7 @@ pub enum Stream {
 pub enum Style {
     /// Escape sequences of terminals.
     Ansi,
-    /// None.
+    /// Text without escape sequences.
     Plain,
 }
 
@@ -69,13 +69,13 @@ impl Style {
     }
 }
 
-/// The handler of Ctrl-C and of the request to terminate.
+/// Who handles SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
-    /// The command, which saves its state and ends.
+    /// The command: training saves a checkpoint and stops.
     Handled,
-    /// The caller.
-    Left,
+    /// The caller: no handler is installed.
+    LeftToCaller,
 }
 
 impl<'a> Env<'a> {
@@ -135,7 +135,7 @@ impl Interrupt {
     /// From now on the first Ctrl-C is a request, and the second one quits.
     pub(super) fn watch(signals: Signals) -> Self {
         let interrupt = Self::default();
-        if signals == Signals::Left {
+        if signals == Signals::LeftToCaller {
             return interrupt;
         }
         let requested = interrupt.requested.clone();

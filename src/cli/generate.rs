@@ -15,18 +15,18 @@ use crate::{
     weights::read_adapter,
 };
 
-/// Programs are built for row lengths that are multiples of this.
+/// Row lengths are rounded up to a multiple of this number of tokens.
 const LENGTH_STEP: usize = 64;
 
 /// Generate text greedily, with or without an adapter.
 ///
-/// Takes the most likely token each time. Every token runs over the entire text, so this is slow.
+/// Appends the most likely token at each step. There is no KV cache: each step runs over the entire row, so this is slow.
 #[derive(clap::Args, Debug)]
 pub(super) struct Generate {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// Folder of an adapter
+    /// Adapter folder
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
     /// Prompt: a user message, or text to continue with --raw
@@ -38,7 +38,7 @@ pub(super) struct Generate {
     /// Maximum number of tokens to generate
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_new_tokens: usize,
-    /// Tokens of a row of the program [default: as many as needed]
+    /// Row length in tokens [default: prompt and new tokens, rounded up to a multiple of 64]
     #[arg(long, value_name = "N")]
     seq: Option<usize>,
     /// The element type of weights and activations: float32 or bfloat16 [default: float32 on CPUs, else the type that
@@ -98,7 +98,7 @@ impl Generate {
         let mut trainer =
             Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;
         trainer.start(&factors)?;
-        reporter.phase("writing");
+        reporter.phase("generating");
         let ids = generate::greedy(&mut trainer, &prompt, max_new_tokens, &tokenizer)?;
         trainer.take_warnings().iter().for_each(|warning| reporter.warning(warning));
         reporter.done();
@@ -135,7 +135,8 @@ fn encode(tokenizer: &Tokenizer, prompt: &str, form: Form) -> Result<Vec<u32>, D
     }
 }
 
-/// Tokens of a row of the program.
+/// Returns the row length in tokens: the given one, else the next multiple of [`LENGTH_STEP`] that fits `prompt` tokens and
+/// `new` more.
 fn length(prompt: usize, new: usize, given: Option<usize>, max: usize) -> Result<usize, AppError> {
     if let Some(seq) = given {
         return match i32::try_from(seq) {
@@ -143,7 +144,7 @@ fn length(prompt: usize, new: usize, given: Option<usize>, max: usize) -> Result
             _ => Err(invalid(
                 Setting::Seq,
                 format!("expected 2 to {}, found: {seq}", i32::MAX),
-                "leave it out",
+                "leave it out: the default fits the prompt and the new tokens",
             )),
         };
     }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_has_room_for_prompt_and_answer() {
+    fn the_row_fits_the_prompt_and_the_new_tokens() {
         let check = |prompt, new, given, expect| {
             assert!(length(prompt, new, given, 2048).is_ok_and(|found| found == expect));
         };

@@ -16,7 +16,7 @@ use crate::{
     step,
 };
 
-/// A mesh config, and the tensors that it shards.
+/// A mesh config, and the model and target that it is applied to.
 #[derive(clap::Args, Debug)]
 struct MeshArgs {
     /// The mesh config
@@ -106,7 +106,7 @@ fn check_text(report: &MeshReport, compute_type: ComputeType) -> String {
     for mesh::PolicyNote { location, message, device_bytes } in &report.notes {
         let cost = match device_bytes {
             0 => String::new(),
-            bytes => format!(" ({} a device more)", render::bytes(*bytes)),
+            bytes => format!(" ({} more a device)", render::bytes(*bytes)),
         };
         add(format!("note: {location}: {message}{cost}"));
     }
@@ -203,11 +203,11 @@ fn check_json(report: &MeshReport) -> Value {
 }
 
 fn tensor_json(sharding: &TensorSharding) -> Value {
-    let dims = sharding.dims.iter().map(|split| {
+    let dims = sharding.dims.iter().map(|dim| {
         json!({
-            "dim": split.dim.name(), "size": split.size, "shard": split.shard_size(), "axes": split.axes,
-            "file": split.location.as_ref().map(|location| &location.file),
-            "line": split.location.as_ref().and_then(|location| location.line),
+            "dim": dim.dim.name(), "size": dim.size, "shard": dim.shard_size(), "axes": dim.axes,
+            "file": dim.location.as_ref().map(|location| &location.file),
+            "line": dim.location.as_ref().and_then(|location| location.line),
         })
     });
     json!({

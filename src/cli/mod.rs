@@ -254,7 +254,7 @@ mod tests {
             out_style: Style::Plain,
             err_style: Style::Plain,
             home: Home(None),
-            signals: env::Signals::Left,
+            signals: env::Signals::LeftToCaller,
         };
         let args = std::iter::once("hloom").chain(args.iter().copied()).map(OsString::from);
         let code = run(args, &mut env);
@@ -287,8 +287,8 @@ mod tests {
         check(&["train", "--lr", "-1"], "error: --lr: expected a finite number above zero, found: -1\n");
         check(
             &["train", "--model", "llama3.1-8b"],
-            "error: --model: llama3.1-8b is known by its sizes only, without weights\n\n\
-             hint: give the folder or GGUF file that holds its weights\n",
+            "error: --model: llama3.1-8b is a built-in config without weights\n\n\
+             hint: set the folder or GGUF file with its weights\n",
         );
         check(
             &["train", "--offline"],
@@ -297,7 +297,7 @@ mod tests {
         );
         check(
             &["plugin", "install", "cudaa"],
-            "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+            "error: PACKAGE: unknown package: cudaa\n\nhint: did you mean `cuda`?\n",
         );
     }
 
@@ -345,7 +345,7 @@ mod tests {
             out_style: Style::Plain,
             err_style: Style::Plain,
             home: Home(None),
-            signals: env::Signals::Left,
+            signals: env::Signals::LeftToCaller,
         };
         let code = run(["hloom", "plugin", "list"].map(OsString::from), &mut env);
         assert_eq!((code, err.as_slice()), (0, &b""[..]));

@@ -25,15 +25,15 @@ pub(super) struct Parity {
     /// A Hugging Face folder, a GGUF file, or `smollm2-135m`
     #[arg(long, value_name = "NAME|DIR")]
     model: String,
-    /// Folder of the adapter [default: the model's folder, if it contains one]
+    /// Adapter folder [default: the model's folder, if it contains one]
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
-    /// Reference values; the .json beside them has the optimizer's settings
+    /// Reference values; the .json file of the same name contains the optimizer's settings
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
     #[command(flatten)]
     options: StepOptionArgs,
-    /// The element type of weights and activations: float32 or bfloat16 [default: float32, as the limits are for it]
+    /// The element type of weights and activations: float32 or bfloat16 [default: float32, which the limits assume]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Parsed<DType>>,
     #[command(flatten)]
@@ -80,19 +80,19 @@ impl Parity {
         if output.json {
             write_json(&mut *env.out, &json!({ "passed": passed, "tensors": rows }))?;
         } else {
-            rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
+            rows.sort_by(|a, b| limit_ratio(a).total_cmp(&limit_ratio(b)));
             env.out.write_all(table(&rows).as_bytes())?;
         }
         Ok(passed.into())
     }
 }
 
-/// An error as a share of its limit; NaN is the worst.
-fn badness(row: &ParityRow) -> f64 {
+/// The error divided by its limit; infinite for NaN, which sorts last.
+fn limit_ratio(row: &ParityRow) -> f64 {
     if row.error.is_nan() { f64::INFINITY } else { row.error / row.limit }
 }
 
-/// The rows in their order, and the number that passed.
+/// Formats a line for each row, then the number of values beyond their limits.
 fn table(rows: &[ParityRow]) -> String {
     // The common prefix of adapter tensors would make the lines too long for a terminal.
     let short = |row: &ParityRow| row.name.replace("base_model.model.model.", "");
@@ -101,8 +101,8 @@ fn table(rows: &[ParityRow]) -> String {
     text.push_str(&format!("{:<width$}  {:>9}  {:>9}\n", "", "error", "limit"));
     for row in rows {
         let (name, ParityRow { name: _, error, limit }) = (short(row), row);
-        let verdict = if row.passed() { "ok" } else { "FAILED" };
-        text.push_str(&format!("{name:<width$}  {error:>9.2e}  {limit:>9.2e}  {verdict}\n"));
+        let status = if row.passed() { "ok" } else { "FAILED" };
+        text.push_str(&format!("{name:<width$}  {error:>9.2e}  {limit:>9.2e}  {status}\n"));
     }
     let failed = rows.iter().filter(|row| !row.passed()).count();
     let all = render::count(rows.len(), "value", "values");
@@ -118,10 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_come_last_and_nan_is_worst() {
+    fn rows_are_sorted_by_error_with_nan_last() {
         let row = |name: &str, error, limit| ParityRow { name: name.into(), error, limit };
         let mut rows = vec![row("nan", f64::NAN, 1.0), row("bad", 2.0, 1.0), row("good", 1e-7, 1e-4)];
-        rows.sort_by(|a, b| badness(a).total_cmp(&badness(b)));
+        rows.sort_by(|a, b| limit_ratio(a).total_cmp(&limit_ratio(b)));
         let expect = concat!(
             "          error      limit\n",
             "good    1.00e-7    1.00e-4  ok\n",

@@ -15,7 +15,7 @@ use crate::{
     targets::{DeviceSpec, devices},
 };
 
-/// Manage the store of plugins.
+/// Manage the plugin store.
 ///
 /// The store is the folder $HLOOM_STORE, else `hloom` in the user's cache folder.
 #[derive(clap::Subcommand, Debug)]
@@ -109,8 +109,8 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
         .iter()
         .filter(|device| platform.is_some_and(|platform| device.platform().name() == platform))
         .collect();
-    // A plugin whose vendor's software is missing still compiles, so its targets are listed.
-    let (version, attributes, lacks) = match worker::starter(env, timeout)?.describe(&path) {
+    // Without ROCm on this machine, AMD's plugin compiles but cannot run, so its targets are listed.
+    let (version, attributes, missing) = match worker::starter(env, timeout)?.describe(&path) {
         Ok(PluginDescription { api_version: (major, minor), attributes }) => {
             (Some(format!("{major}.{minor}")), attributes, None)
         }
@@ -127,7 +127,7 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
             "api_version": version,
             "platform": platform,
             "attributes": attributes,
-            "cannot_run": lacks,
+            "cannot_run": missing,
             "targets": targets.into_iter().map(target_json).collect::<Vec<_>>(),
         });
         write_json(&mut *env.out, &object)?;
@@ -137,7 +137,7 @@ fn info(named: &str, timeout: Option<f64>, env: &mut Env<'_>, output: Output) ->
     row("path", path.display().to_string())?;
     version.map(|version| row("PJRT API", version)).transpose()?;
     platform.map(|platform| row("platform", platform.to_owned())).transpose()?;
-    lacks.map(|lacks| row("cannot run", lacks)).transpose()?;
+    missing.map(|missing| row("cannot run", missing)).transpose()?;
     for (name, value) in attributes {
         writeln!(env.out, "{name}: {}", json_value(value))?;
     }
@@ -165,7 +165,7 @@ fn target_table(targets: &[&DeviceSpec]) -> String {
     text
 }
 
-/// A device that a plugin compiles for.
+/// Formats a compile target as JSON.
 fn target_json(device: &DeviceSpec) -> Value {
     json!({
         "target": device.name,
@@ -176,7 +176,7 @@ fn target_json(device: &DeviceSpec) -> Value {
     })
 }
 
-/// A plugin's file, and its platform if it is a known package.
+/// Returns the plugin file at a path, or that of an installed package with the package's platform.
 fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), Failure> {
     if named.contains(std::path::is_separator) || Path::new(named).is_file() {
         return Ok((named.into(), None));
@@ -184,7 +184,7 @@ fn find(named: &str, env: &Env<'_>) -> Result<(PathBuf, Option<&'static str>), F
     let package = known_package(named)?;
     let present = Resources::new(&env.store, Network::Offline).present(package)?;
     let Some(path) = present else {
-        let hint = format!("`hloom plugin install {named}` gets it");
+        let hint = format!("run `hloom plugin install {named}`");
         return Err(invalid(Setting::Package, format!("package is not installed: {named}"), &hint).into());
     };
     Ok((path, package.key.split('-').next()))

@@ -301,7 +301,7 @@ mod tests {
         };
         let mut err = Vec::new();
         let mut reporter = Reporter::new(&mut err, Stream::Pipe, output);
-        let mut observer = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::Left);
+        let mut observer = ConsoleObserver::new(&mut reporter, &config, 1000, Signals::LeftToCaller);
         for event in events {
             observer.event(event);
         }

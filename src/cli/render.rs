@@ -1,4 +1,4 @@
-//! How errors and numbers look.
+//! Formats errors, setting names, byte counts and durations for people.
 
 use std::{
     error::Error,
@@ -11,7 +11,7 @@ use crate::{
     base::{Diagnostic, Setting, Severity},
 };
 
-/// An error for a person: what, why, and a thing to do about it. Several problems are listed one below the other.
+/// Formats an error with its causes and its hint; of an error that is a list of diagnostics, each diagnostic in turn.
 pub(super) fn error(error: &AppError) -> String {
     let mut text = String::new();
     let mut line = |line: String| text.push_str(&(flags(&line) + "\n"));
@@ -20,14 +20,14 @@ pub(super) fn error(error: &AppError) -> String {
         None => {
             let message = error.to_string();
             line(format!("error: {message}"));
-            let mut above = message;
+            let mut previous = message;
             let mut cause = error.source();
             while let Some(error) = cause {
                 let message = error.to_string();
-                if !above.contains(&message) {
+                if !previous.contains(&message) {
                     line(format!("  caused by: {message}"));
                 }
-                above = message;
+                previous = message;
                 cause = error.source();
             }
         }
@@ -43,7 +43,8 @@ pub(super) fn write_warnings(err: &mut dyn Write, warnings: &[Diagnostic]) -> io
     warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", flags(&warning.to_string())))
 }
 
-/// The text of a library with its settings as flags and its commands as command lines.
+/// Rewrites the names of settings and commands in a message for the command line: ``setting `lr` `` becomes `--lr`, and
+/// ``command `train lr=1e-3` `` becomes `` `hloom train --lr 1e-3` ``.
 pub(super) fn flags(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -65,7 +66,8 @@ pub(super) fn flags(text: &str) -> String {
     result + rest
 }
 
-/// The first ``setting `...` `` or ``command `...` `` of a text, with what is before and after it.
+/// Finds the first ``setting `...` `` or ``command `...` ``: the text before it, its keyword, the name in backquotes and the
+/// text after it.
 fn next_name(text: &str) -> Option<(&str, &str, &str, &str)> {
     let found = ["setting", "command"].into_iter().filter_map(|word| {
         let (before, after) = text.split_once(&format!("{word} `"))?;
@@ -75,13 +77,13 @@ fn next_name(text: &str) -> Option<(&str, &str, &str, &str)> {
     found.min_by_key(|(before, ..)| before.len())
 }
 
-/// The flag of a setting; a name in capitals is that of a positional argument.
+/// `--name` for a setting in lower case. Settings in capitals are positional arguments; they and other names are unchanged.
 fn flag(name: &str) -> String {
     let is_setting = Setting::ALL.iter().any(|setting| setting.name() == name);
     if is_setting && name.chars().any(char::is_lowercase) { format!("--{name}") } else { name.to_owned() }
 }
 
-/// A diagnostic with its severity, which comes with the code where there is one.
+/// Formats a diagnostic with its severity, which a diagnostic with a code contains already: `error[code]: ...`.
 pub(super) fn diagnostic(diagnostic: &Diagnostic) -> String {
     match (diagnostic.code, diagnostic.severity) {
         (Some(_), _) => diagnostic.to_string(),
@@ -90,7 +92,7 @@ pub(super) fn diagnostic(diagnostic: &Diagnostic) -> String {
     }
 }
 
-/// `1.2 GB`; units of a thousand, as shops and `pip` count.
+/// Formats a number of bytes in decimal units: `1.2 GB`.
 pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     let mut value = count as f64;
@@ -109,7 +111,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// `7s`, `3m 05s`, `2h 10m`.
+/// Formats a duration: `7s`, `3m 05s`, `2h 10m`.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -119,7 +121,7 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// `1 row`, `3 rows`.
+/// Formats a count with its noun: `1 row`, `3 rows`.
 pub(super) fn count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
@@ -134,7 +136,7 @@ mod tests {
     };
 
     #[test]
-    fn a_hint_stands_apart() {
+    fn a_hint_follows_an_empty_line() {
         let rendered = error(&TrainError::Occupied("out".into()).into());
         let expect = "error: the output folder already contains an adapter: out\n\n\
                       hint: set another folder with --out, or continue the run in it with --resume\n";
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_once() {
+    fn a_cause_that_repeats_the_message_is_omitted() {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);
         let io = TrainError::Io { action: "read", path: "run.toml".into(), source };
         assert_eq!(error(&io.into()), "error: cannot read: run.toml\n  caused by: entity not found\n");
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_has_its_own_line() {
+    fn each_diagnostic_is_on_a_line_of_its_own() {
         let diagnostic = |line, text: &str| Diagnostic::error(Location::line("a.jsonl", line), text);
         let diagnostics = Diagnostics(vec![diagnostic(1, "no").with_hint("yes"), diagnostic(2, "neither")]);
         let expect = "error: a.jsonl:1: no\n  hint: yes\nerror: a.jsonl:2: neither\n";
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn bytes_and_durations_are_rounded() {
         let check = |count, expect: &str| assert_eq!(bytes(count), expect);
         check(1, "1 byte");
         check(999, "999 bytes");
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_and_commands_are_written_as_a_shell_takes_them() {
+    fn settings_and_commands_become_flags_and_command_lines() {
         let check = |text: String, expect: &str| assert_eq!(flags(&text), expect);
         check(
             format!("raise {}, or lower {}", Setting::MaxGradNorm, Setting::Lr),

@@ -1,4 +1,4 @@
-//! How the report of a compiled target is printed.
+//! Formats the report of a compiled target, as JSON and as a table.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     runtime::{bundle::PluginRecord, compile_worker::CompileOrigin},
 };
 
-/// The JSON object of a target.
+/// Formats a target's report as a JSON object.
 pub(super) fn json(target: &TargetReport) -> Value {
     let TargetReport { build, report, origin } = target;
     let PluginRecord { name, version, api, .. } = &build.plugin;
@@ -26,12 +26,13 @@ pub(super) fn json(target: &TargetReport) -> Value {
     })
 }
 
-/// The table of a target. The mesh shards the step's batch into `batch_shards`.
+/// Formats a target's report as a table, with advice if the step does not fit. `batch_shards` is the number of shards of
+/// the batch.
 pub(super) fn text(target: &TargetReport, request: &CompileRequest<'_>, batch_shards: usize) -> String {
     let TargetReport { build, report, origin } = target;
     let mut text = String::new();
     let mut row = |name: &str, value: String| text.push_str(&format!("{name:<16}{value}\n"));
-    let verdict = match (report.fits, report.limit_bytes) {
+    let status = match (report.fits, report.limit_bytes) {
         (true, Some(_)) => "fits",
         (true, None) => "compiled",
         (false, _) => "does NOT fit",
@@ -44,13 +45,13 @@ pub(super) fn text(target: &TargetReport, request: &CompileRequest<'_>, batch_sh
         (None, Some(limit)) => format!("more than {} a device", render::bytes(limit)),
         (None, None) => "the compiler ran out of memory".to_owned(),
     };
-    row(&build.target, format!("{verdict}: {needs}"));
+    row(&build.target, format!("{status}: {needs}"));
     let PluginRecord { name, version, api, .. } = &build.plugin;
     let api = api.as_ref().map(|api| format!(" (PJRT {api})")).unwrap_or_default();
     row("plugin", format!("{name} {version}{api}"));
-    let before = if *origin == CompileOrigin::Cache { ", cached" } else { "" };
+    let cached = if *origin == CompileOrigin::Cache { ", cached" } else { "" };
     if build.executable.is_some() {
-        row("compiled in", format!("{:.1} s{before}", build.compile_seconds));
+        row("compiled in", format!("{:.1} s{cached}", build.compile_seconds));
     }
     for (name, bytes) in [
         ("weights", report.weights),
@@ -99,8 +100,7 @@ fn advice_text(advice: &FitAdvice) -> String {
             format!("a smaller --batch or --seq (now {batch} x {seq}) needs fewer temporaries")
         }
         FitAdvice::ShardWeights { devices } => {
-            let devices =
-                devices.map_or("more devices".to_owned(), |least| format!("{least} devices or more"));
+            let devices = devices.map_or("more devices".to_owned(), |min| format!("{min} devices or more"));
             format!("{devices}, with a mesh whose `[store]` shards the weights over all of them")
         }
         FitAdvice::LargerDevices => "more devices, or devices with more memory".to_owned(),

@@ -172,8 +172,9 @@ fn text(summary: &Summary, answers: Option<&Answers>) -> String {
     if let Some(Answers { question, before, after }) = answers {
         text.push_str(&format!("\n{question}\n"));
         let first = if *steps_before > 0 { "resumed:" } else { "before:" };
-        let told = [(first, before), ("after:", after)];
-        for (when, answer) in told.into_iter().filter_map(|(when, answer)| Some((when, answer.as_ref()?))) {
+        let answers = [(first, before), ("after:", after)];
+        for (when, answer) in answers.into_iter().filter_map(|(when, answer)| Some((when, answer.as_ref()?)))
+        {
             let answer = answer.trim().replace('\n', "\n           ");
             text.push_str(&format!("  {when:<9}{answer}\n"));
         }

@@ -28,11 +28,11 @@ pub(super) fn worker_program(env: &Env<'_>, timeout: Option<Duration>) -> Worker
 
 /// Serves a request, in the worker process.
 pub(super) fn serve(folder: &Path) -> Result<Answer, Failure> {
-    // The parent holds the other end of the pipe until it ends, even if it is killed.
+    // The parent holds the other end of the pipe until it exits, even if it is killed.
     let request = folder.to_owned();
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // The parent may have removed it.
+        // The parent may have removed the folder.
         let _ = fs::remove_dir_all(request);
         kill_self();
     });
@@ -40,7 +40,7 @@ pub(super) fn serve(folder: &Path) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-/// Ends the process without the plugin's exit handlers, which could wait for what it does at this moment.
+/// Kills the process, since the plugin's exit handlers could wait for its running threads.
 fn kill_self() {
     use rustix::process::{Signal, getpid, kill_process};
     let _ = kill_process(getpid(), Signal::KILL);

@@ -24,12 +24,12 @@ pub struct Batch {
     /// `s32[batch, seq]`: the segment of each token, counted from one in each row; zero for padding.
     pub segment_ids: Literal,
     /// `s32[batch, seq]`: the id at the same position of `input_ids`, or [`Batch::IGNORED`] for a token that is no label.
-    /// Aligned as the labels of Hugging Face: the model shifts them to the next token. The first token of a segment is
+    /// As in Hugging Face models, labels are aligned with `input_ids` and the model shifts them. The first token of a segment is
     /// never a label, since the token before it belongs to another segment.
     pub labels: Literal,
-    /// Labelled tokens.
+    /// Number of labelled tokens.
     pub num_label_tokens: usize,
-    /// Segments, which are samples; padding is none.
+    /// Number of segments, without padding. A segment is a sample.
     pub num_segments: usize,
 }
 

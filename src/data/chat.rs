@@ -132,10 +132,10 @@ fn variables(messages: &[Message], inputs: &TemplateInputs, ending: Ending) -> M
     variables
 }
 
-/// Origin of a chat template.
+/// Where a chat template was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TemplateOrigin {
-    /// A string of the caller.
+    /// A string that the caller passed.
     Text,
     /// A file of its own.
     File(String),
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn what_transformers_passes_is_defined() {
+    fn variables_that_transformers_passes_are_defined() {
         let source = "{{ tools is none }} {{ documents is defined }} {{ pad_token is defined }} {{ none }}";
         check(source, &[], Ending::Closed, "True True False None");
         check(CHATML, &[], Ending::Prompt, "<|im_start|>assistant\n");
     }
 
     #[test]
-    fn a_bad_template_is_an_error_with_its_line() {
+    fn an_invalid_template_is_an_error_with_its_line() {
         check_refused("a\n{% if %}", "chat template:2: expected an expression, found end of statement block");
         check_refused(
             "{{ raise_exception('roles must alternate') }}",

@@ -27,7 +27,7 @@ impl Dataset {
     /// sample has a label within `seq` tokens.
     pub fn new(file: &SampleFile, tokenizer: &Tokenizer, seq: usize) -> Result<Self, DataError> {
         if seq < 2 {
-            return Err(DataError::TooSmall { setting: "seq", least: 2, found: seq });
+            return Err(DataError::TooSmall { setting: "seq", min: 2, found: seq });
         }
         let SampleFile { file, samples, warnings: file_warnings } = file;
         let encoder = Encoder::new(tokenizer, seq)?;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn long_samples_are_truncated_and_those_with_nothing_left_dropped() {
+    fn long_samples_are_truncated_and_samples_without_labels_dropped() {
         let text = r#"{"prompt": "abc", "completion": "d"}
             {"prompt": "abcd", "completion": "efg"}
             {"prompt": "abcdefgh", "completion": "i"}"#;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_leaves_the_samples_and_puts_them_into_fewer_rows() {
+    fn packing_puts_the_same_samples_into_fewer_rows() {
         let texts = ["abcde", "b", "cc", "abcdefg"].map(|text| format!("{{\"text\": \"{text}\"}}"));
         let dataset = load(&texts.join("\n"), 8).unwrap();
         let of_tokens = |dataset: &Dataset| -> Vec<usize> {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_the_template_refuses_are_reported_by_line() {
+    fn samples_that_the_template_rejects_are_reported_by_line() {
         let source = "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('not that') }}{% endif %}\
             {{ m.content }}{% endfor %}";
         let sample = |question: &str| {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_the_model_lacks_are_found() {
+    fn token_ids_beyond_the_vocabulary_are_an_error() {
         let dataset = load(r#"{"text": "the"}"#, 8).unwrap();
         let pad = dataset.pad_id();
         assert!(dataset.check_vocab(pad as usize + 1).is_ok());

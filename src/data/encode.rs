@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_without_a_special_end_includes_its_whitespace() {
+    fn a_turn_without_an_end_token_includes_its_whitespace() {
         let source = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n\n' }}{% endfor %}\
             {% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}";
         let tokenizer = testing::tokenizer_with(source);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn begin_and_end_are_not_added_twice() {
+    fn bos_and_eos_are_not_added_twice() {
         let content = SampleContent::Completion {
             prompt: "<|im_start|>a".into(),
             completion: "the<|im_end|>\n".into(),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn generation_blocks_of_context_are_not_learned() {
+    fn generation_blocks_of_context_are_not_labels() {
         let [question, answer, next, last] = with_reasoning();
         let content = SampleContent::Messages(vec![question, answer.not_learned(), next, last].into());
         let source = BLOCKS_OF_TURNS[0].0;
@@ -445,13 +445,13 @@ mod tests {
     }
 
     #[test]
-    fn generation_blocks_that_are_never_written_leave_nothing_to_learn() {
+    fn generation_blocks_that_are_never_rendered_yield_no_labels() {
         let source = "{{ m.content }}{% if m.never %}{% generation %}x{% endgeneration %}{% endif %}";
         assert_eq!(marked(&chat(&TWO_ANSWERS), &with_answers(source)), "qtherété\n");
     }
 
     #[test]
-    fn marks_of_blocks_in_a_conversation_change_nothing() {
+    fn mark_characters_in_a_conversation_change_nothing() {
         let turns = [(MessageRole::User, "q\u{f0000}"), (MessageRole::Assistant, "the\u{f0001}")];
         let source = "{% generation %}{{ m.content }}{% endgeneration %}";
         let expect = "q\u{f0000}[the\u{f0001}]";

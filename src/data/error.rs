@@ -111,12 +111,12 @@ pub enum DataError {
         seq: usize,
     },
     /// A setting below its minimum.
-    #[error("expected at least {least} for `{setting}`, found: {found}")]
+    #[error("expected at least {min} for `{setting}`, found: {found}")]
     TooSmall {
         /// Name of the setting.
         setting: &'static str,
         /// Minimum.
-        least: usize,
+        min: usize,
         /// Value found.
         found: usize,
     },
@@ -201,6 +201,6 @@ mod tests {
             DataError::BeyondModel { file: file(), vocab: 8, id: 9 },
             "use the tokenizer files that came with the model",
         );
-        assert_eq!(DataError::TooSmall { setting: "seq", least: 2, found: 0 }.hint(), None);
+        assert_eq!(DataError::TooSmall { setting: "seq", min: 2, found: 0 }.hint(), None);
     }
 }

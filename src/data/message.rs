@@ -1,12 +1,12 @@
 use serde_json::{Map, Value};
 
-/// Role of a message's author, of those that this crate writes or treats specially. A message in the data may have any of
+/// Roles of messages that this crate writes or treats specially. A message of the data may have any of
 /// [`Message::KNOWN_ROLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageRole {
-    /// Instructions before the conversation.
+    /// Author of instructions to the model.
     System,
-    /// The person who asks.
+    /// The user.
     User,
     /// The model.
     Assistant,

@@ -1,4 +1,4 @@
-//! From files of text to batches of token ids.
+//! Training data, from JSON files to batches of token ids.
 //!
 //! [`Sample`]s are read from JSON, rendered by the model's chat template, encoded by its [`Tokenizer`] as
 //! [`TokenizedSample`]s and collected in a [`Dataset`], which distributes them over rows, several in a row where it is

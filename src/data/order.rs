@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_three_comes_up_about_as_often() {
+    fn every_permutation_of_three_is_about_equally_frequent() {
         let mut counts = std::collections::BTreeMap::new();
         for epoch in 0..6_000 {
             *counts.entry(Shuffle::epoch(3, epoch).permutation(3)).or_insert(0) += 1;

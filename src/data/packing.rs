@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_item_goes_where_it_leaves_the_least_room() {
+    fn each_item_goes_into_the_fullest_bin_with_room() {
         let check = |lengths: &[usize], expect: &[&[usize]]| assert_eq!(best_fit(lengths, 10), expect);
         check(&[], &[]);
         check(&[10, 10], &[&[0], &[1]]);

@@ -62,7 +62,7 @@ pub(super) fn parse(value: Value) -> Result<ParsedSample, Diagnostic> {
     let content = if has_pair {
         prompt_and_completion(&mut object)?
     } else if let Some(text) = object.shift_remove("text") {
-        refuse_for_template(&object, "a `text`")?;
+        reject_for_template(&object, "a `text`")?;
         SampleContent::Text(string(text, "text")?)
     } else {
         let key = if object.contains_key("messages") { "messages" } else { "conversations" };
@@ -102,7 +102,7 @@ fn unknown_kind(object: &JsonObject) -> Diagnostic {
 }
 
 /// Rejects keys for a chat template beside text that is not rendered by one.
-fn refuse_for_template(object: &JsonObject, kind: &str) -> Result<(), Diagnostic> {
+fn reject_for_template(object: &JsonObject, kind: &str) -> Result<(), Diagnostic> {
     let keys = list(FOR_TEMPLATE.into_iter().filter(|&key| object.contains_key(key)));
     if keys.is_empty() {
         return Ok(());
@@ -131,7 +131,7 @@ fn prompt_and_completion(object: &mut JsonObject) -> Result<SampleContent, Diagn
     let keys = list(object.keys().map(String::as_str));
     match (part(object, "prompt", &keys)?, part(object, "completion", &keys)?) {
         (Part::Text(prompt), Part::Text(completion)) => {
-            refuse_for_template(object, "a `prompt` and `completion` of text")?;
+            reject_for_template(object, "a `prompt` and `completion` of text")?;
             Ok(SampleContent::Completion { prompt, completion })
         }
         (Part::Messages(prompt), Part::Messages(_)) if prompt.last().is_some_and(Message::is_learned) => {

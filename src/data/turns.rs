@@ -12,7 +12,7 @@ pub(super) struct TurnSpan {
     pub bytes: Range<usize>,
 }
 
-/// Content that occurs in no conversation and no template.
+/// Placeholder content, which no conversation and no template contains.
 const PLACEHOLDER: &str = "\u{f8ff}\u{e0d5}\u{f8ff}";
 
 /// The labelled text of a conversation.
@@ -213,7 +213,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_prompt_may_end_with_what_a_finished_answer_does_not_have() {
+    fn a_prompt_may_end_with_text_that_a_finished_answer_lacks() {
         let source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content.split('</think>')[-1] + '$' }}\
             {% endfor %}{% if add_generation_prompt %}{{ '<assistant><think>\n' }}{% endif %}";
         // `<th` is common to the prompt and to the last answer.
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_may_be_left_out_once_the_conversation_goes_on() {
+    fn reasoning_may_be_left_out_when_messages_follow() {
         let source = "{% for m in messages %}{{ '<' + m.role + '>' }}\
             {{ m.content if loop.last else m.content.split('</think>')[-1] }}$\
             {% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_may_be_left_out_once_the_conversation_goes_on() {
+    fn the_end_may_be_left_out_when_messages_follow() {
         let source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% if loop.last and m.role == 'assistant' %}$$$\
             {% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
         check(source, &FOUR, &["<think>so</think>the", "<think>thus</think><them$$$"]);

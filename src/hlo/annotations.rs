@@ -12,7 +12,7 @@ impl<T: Any + PartialEq + fmt::Debug + Send + Sync> Payload for T {
     }
 }
 
-/// A note that another layer attaches to an instruction. It is no part of HLO: only the layer that knows its type reads it.
+/// A value that another layer attaches to an instruction. It is not part of HLO: only the layer that knows its type reads it.
 #[derive(Clone)]
 pub struct Annotation(Arc<dyn Payload>);
 
@@ -64,7 +64,7 @@ impl Annotations {
         self.get(computation, instr).iter().filter_map(Annotation::downcast_ref)
     }
 
-    /// Attaches to the instructions of `to` what those of `from` with the same ids have.
+    /// Copies the annotations of the instructions of `from` to the instructions of `to` with the same ids.
     pub(super) fn copy(&mut self, from: CompId, to: CompId) {
         let all = (from, InstrId::new(0))..=(from, InstrId::new(u32::MAX as usize));
         let copies: Vec<_> =

@@ -6,7 +6,7 @@ use crate::base::{Diagnostic, Literal};
 /// The attributes of an instruction. Opcodes with the same attributes share a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attrs {
-    /// None.
+    /// No attributes.
     Plain,
     /// The parameter number.
     Parameter(usize),
@@ -257,7 +257,7 @@ pub struct ScatterDims {
     pub index_vector_dim: usize,
 }
 
-/// A call of an operation of the platform.
+/// The attributes of `custom-call`, which calls an operation of the platform by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CustomCall {
     /// The name of the operation.

@@ -1,7 +1,7 @@
-//! Modules from Rust. A [`Value`] is a cheap handle, so that graph code reads like the formula it computes.
+//! Builds modules from Rust. A [`Value`] is a cheap handle, so that graph code reads like the formula it computes.
 //!
-//! An error (an addition of unequal shapes, say) does not stop the code that builds: the first one is kept with the
-//! line of Rust that caused it, and [`ModuleBuilder::define`] returns it.
+//! An error, such as an addition of unequal shapes, does not stop the code that builds: the first error is recorded with
+//! the line of Rust that caused it, and [`ModuleBuilder::define`] returns it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -95,7 +95,7 @@ impl ModuleBuilder {
         self.annotations.borrow().get(computation, instr).to_vec()
     }
 
-    /// Attaches to the instructions of `to` the annotations of those with the same ids in `from`.
+    /// Copies the annotations of the instructions of `from` to the instructions of `to` with the same ids.
     pub fn copy_annotations(&self, from: CompId, to: CompId) {
         self.annotations.borrow_mut().copy(from, to);
     }
@@ -325,7 +325,7 @@ impl<'m> Builder<'m> {
         self.report(instr.opcode, &[&instr.shape], &message.into(), panic::Location::caller());
     }
 
-    /// Keeps an error at a line of Rust, unless there was one before.
+    /// Records an error with its line of Rust, unless an error is recorded already.
     fn report(&self, opcode: Opcode, shapes: &[&Shape], error: &Diagnostic, at: &panic::Location<'_>) {
         self.first_error.borrow_mut().get_or_insert_with(|| {
             let shapes: Vec<String> = shapes.iter().map(ToString::to_string).collect();

@@ -1,9 +1,9 @@
-//! Limits on the size of a module. Passes recurse along nesting, for which the stack of a thread must suffice.
+//! Limits on a module. Passes recurse over nested calls and tuples, and must not overflow the stack of a thread.
 
 use super::{CompId, Computation};
 use crate::base::Diagnostic;
 
-/// Maximum rank. It is larger than that of any array and keeps hostile files from costing quadratic time.
+/// Maximum rank. No real array has as many dimensions; the limit bounds the quadratic time of checks on a malicious file.
 pub(super) const MAX_DIMS: usize = 64;
 
 /// Maximum nesting of tuples.

@@ -1,4 +1,4 @@
-//! Annotations of values in host memory.
+//! Marks values that are in host memory.
 //!
 //! A custom call moves a value to a memory space, and compilers propagate the space through slices, updates, tuples and
 //! loops. The memory spaces of entry parameters are written on the module, in two places, since compilers read one or

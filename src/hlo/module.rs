@@ -22,7 +22,7 @@ pub struct Instr {
     pub operands: Vec<InstrId>,
     /// The attributes, of the kind [`Opcode::attrs_kind`].
     pub attrs: Attrs,
-    /// The sharding of the result; partitioners choose one where there is none.
+    /// The sharding of the result; if it is `None`, the partitioner chooses one.
     pub sharding: Option<Sharding>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
@@ -124,7 +124,7 @@ pub struct Module {
     pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
-    /// Notes of other layers on instructions; no part of HLO.
+    /// Values that other layers attach to instructions; not part of HLO.
     pub annotations: Annotations,
 }
 

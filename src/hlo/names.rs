@@ -18,7 +18,7 @@ const TYPES: &str = "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 f3
     f8e4m3 f8e4m3fn f8e4m3fnuz f8e4m3b11fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu token opaque opaque_type \
     buffer tuple";
 
-/// Whether a word is in a list with spaces between.
+/// Whether a space-separated list contains a word.
 pub(super) fn lists(words: &str, word: &str) -> bool {
     words.split(' ').any(|listed| listed == word)
 }

@@ -27,12 +27,12 @@ macro_rules! opcodes {
                 match self { $( Self::$variant => $arity, )* }
             }
 
-            /// What kind of work the opcode does.
+            /// The class of the opcode.
             pub const fn class(self) -> OpcodeClass {
                 match self { $( Self::$variant => OpcodeClass::$class, )* }
             }
 
-            /// How the result shape follows from the operand shapes.
+            /// The rule that infers the result shape from the operand shapes.
             pub const fn shape_rule(self) -> ShapeRule {
                 match self { $( Self::$variant => ShapeRule::$shape, )* }
             }
@@ -43,7 +43,7 @@ macro_rules! opcodes {
 /// The kind of attributes of an instruction, one for each variant of [`Attrs`](super::Attrs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrsKind {
-    /// None.
+    /// No attributes.
     Plain,
     /// `parameter(0)`.
     Parameter,
@@ -79,7 +79,7 @@ pub enum AttrsKind {
     CustomCall,
 }
 
-/// The kind of work that an opcode does.
+/// The class of an opcode, by the work that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpcodeClass {
     /// Parameters and constants.
@@ -90,40 +90,40 @@ pub enum OpcodeClass {
     ElementwiseBinary,
     /// One operation for each triple of elements of three operands.
     ElementwiseTernary,
-    /// Another element type for the same elements.
+    /// Conversion of the elements to another type.
     Conversion,
-    /// Elements are copied, repeated or numbered, without arithmetic on operands.
+    /// Copying, repeating or numbering of elements, without arithmetic on operands.
     DataMovement,
-    /// Dimensions are reduced.
+    /// Reduction of dimensions.
     Reduction,
-    /// Products summed over dimensions of two operands.
+    /// Sums of products over contracting dimensions of two operands.
     Contraction,
-    /// Reads or writes at the indices that another operand holds.
+    /// Reads or writes at indices that are operands.
     Indexing,
-    /// The result consists of operands or of an element of one, without a copy.
+    /// Construction of a tuple, or access to an element of one, without a copy.
     Tuple,
-    /// Other computations run.
+    /// Execution of other computations.
     ControlFlow,
-    /// An operation of the platform.
+    /// A custom call: an operation of the platform.
     CustomCall,
 }
 
-/// How the result shape of an opcode follows from its operand shapes.
+/// The rule of shape inference of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeRule {
-    /// One floating-point operand, whose shape the result has.
+    /// One floating-point operand; the result has its shape.
     UnaryFloat,
-    /// One operand of a numeric type, whose shape the result has.
+    /// One numeric operand; the result has its shape.
     UnaryNumeric,
-    /// One integer or boolean operand, whose shape the result has.
+    /// One integer or boolean operand; the result has its shape.
     UnaryLogical,
-    /// Two operands of one shape, of any type, which the result has too.
+    /// Two operands of the same shape and any type; the result has their shape.
     BinaryAny,
-    /// Two numeric operands of one shape, which the result has too.
+    /// Two numeric operands of the same shape; the result has their shape.
     BinaryNumeric,
-    /// Two integer or boolean operands of one shape, which the result has too.
+    /// Two integer or boolean operands of the same shape; the result has their shape.
     BinaryLogical,
-    /// A rule for this opcode alone, in [`infer`](super::infer()).
+    /// A rule for this opcode only, in [`infer`](super::infer()).
     PerOpcode,
 }
 
@@ -261,7 +261,7 @@ impl fmt::Display for Opcode {
 #[error("unknown opcode: {0}")]
 pub struct UnknownOpcode(pub String);
 
-/// An error without a location, with the opcode that was probably meant as the hint.
+/// An error without a location; the hint suggests the nearest known opcode.
 impl From<UnknownOpcode> for Diagnostic {
     fn from(unknown: UnknownOpcode) -> Self {
         let hint = nearest_hint(&unknown.0, Opcode::ALL.iter().map(|opcode| opcode.name()));

@@ -28,18 +28,18 @@ pub struct Tiling {
 /// The devices of a grid of tiles, in row-major order; XLA's `TileAssignment`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TileAssignment {
-    /// The numbers from zero, reshaped to `reshape` and transposed by `perm`; XLA's `IotaTileAssignment`.
+    /// An iota from zero, reshaped to `reshape` and transposed by `perm`; XLA's `IotaTileAssignment`.
     Iota {
         /// Sizes of the grid before the transposition.
         reshape: Vec<usize>,
-        /// Which dimension of `reshape` each transposed dimension is.
+        /// The permutation: dimension `i` of the grid is dimension `perm[i]` of `reshape`.
         perm: Vec<usize>,
     },
-    /// Distinct devices in any order.
+    /// A list of distinct devices in any order.
     Listed(Vec<usize>),
 }
 
-/// Maximum number of devices. It is larger than any mesh and fits every integer of XLA.
+/// Maximum number of devices: more than any mesh has, and representable in every integer type that XLA uses for devices.
 const MAX_DEVICES: usize = 1 << 20;
 
 impl Sharding {
@@ -257,7 +257,7 @@ fn digits(reshape: &[usize], perm: &[usize]) -> Vec<Digit> {
     perm.iter().map(|&dim| minor_first[reshape.len() - 1 - dim]).collect()
 }
 
-/// Drops dimensions of size one and merges neighbours that count on.
+/// Drops dimensions of size one, and merges adjacent dimensions that are contiguous.
 fn merged(digits: &[Digit]) -> Vec<Digit> {
     let mut merged: Vec<Digit> = Vec::new();
     for &digit in digits.iter().filter(|digit| digit.size != 1) {
@@ -271,7 +271,7 @@ fn merged(digits: &[Digit]) -> Vec<Digit> {
     merged
 }
 
-/// The iota with this list of the numbers from zero, if there is one.
+/// The iota whose devices are this list, if there is one.
 fn covering(list: &[usize]) -> Option<TileAssignment> {
     let mut digits = Vec::new();
     let mut block = 1;

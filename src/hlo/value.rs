@@ -68,7 +68,7 @@ impl<'b> Value<'b> {
         self.builder.shape_of(self.id)
     }
 
-    /// The shape of an array. Of a tuple, which is an error that shape inference reports at the next use, it is `pred[0]`.
+    /// The shape of an array. For a tuple it is `pred[0]`, with which shape inference fails at the next use.
     pub fn array(self) -> ArrayShape {
         match self.shape() {
             Shape::Array(array) => array,
@@ -104,7 +104,7 @@ impl<'b> Value<'b> {
         self
     }
 
-    /// The same value; the construction of its computation fails with this message about its instruction.
+    /// Records an error about the value's instruction, with which the construction of its computation fails.
     #[track_caller]
     pub fn reject(self, message: String) -> Self {
         self.builder.reject(self.id, message);

@@ -295,7 +295,7 @@ fn values_of_the_wrong_kind() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_problems_are_reported_together() {
     let text = FSDP_TENSOR
         .replace("mlp = \"tensor\"", "mlp = \"tensr\"\nhead = \"tensor\"")
         .replace("fsdp = 4", "fsdp = 3");

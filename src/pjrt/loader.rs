@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loaders_words_are_told_apart() {
+    fn loader_messages_are_classified() {
         check(
             "/p.so: undefined symbol: far",
             "cannot load plugin: /p.so: undefined symbol `far`, which /p.so uses",

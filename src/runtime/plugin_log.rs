@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_told_once_and_without_their_place() {
+    fn warnings_are_deduplicated_without_timestamp_and_location() {
         let log = "W1130 17:00:29.065537   15740 spmd_partitioner.cc:1] Involuntary full rematerialization. x\n\
                    I1130 17:00:29.065537   15740 a.cc:1] nothing\nE0000 00:00:1.5 1 b.cc:2] bad [a] b\nplain\n\
                    2026-11-30 17:00:30.1: W external/xla/c.cc:3] again\n\

@@ -70,7 +70,7 @@ impl<'m> Instantiator<'m> {
         Ok(b.call(self.instantiate(name, args)?, arguments).named(name))
     }
 
-    /// The template `name`, which must have the given signature where it replaces one of ours.
+    /// The template `name`, which must have the given signature if it replaces a built-in one.
     fn instantiate_one(
         &self,
         name: &str,

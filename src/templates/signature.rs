@@ -21,7 +21,7 @@ pub(super) struct Signature {
     result: Shape,
 }
 
-/// The templates without a text of ours, as calls of something unknown.
+/// Signatures of the templates that are not built in, each as a module with a custom call.
 const KERNELS: [(&str, &str); 2] = [
     (
         "attention",
@@ -57,7 +57,7 @@ impl Signature {
         Self { parameters, result: computation.result().clone() }
     }
 
-    /// That of the template of ours with this name; `None` if there is none.
+    /// The signature of the built-in template with this name; `None` if there is none.
     ///
     /// # Errors
     /// As substituting into the template and parsing it.

@@ -310,7 +310,7 @@ impl ParityRows<'_> {
         Ok(())
     }
 
-    /// Compares every tensor of ours with the reference, which must have no other.
+    /// Compares every computed tensor with its reference value; a reference value without a computed tensor is an error.
     fn push_all(
         &mut self,
         prefix: &str,

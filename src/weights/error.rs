@@ -8,7 +8,7 @@ use crate::base::{DType, Diagnostics, FileKind};
 /// Expected kinds of a model path, for errors.
 pub(super) const MODEL: &str = "a Hugging Face folder or a GGUF file";
 
-const FOLDER_HINT: &str = "a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
+const FOLDER_HINT: &str = "a Hugging Face folder contains config.json, tokenizer.json, and model.safetensors or \
                            model.safetensors.index.json with its shards";
 
 /// Error of reading or writing model files.

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_format_is_told() {
+    fn a_file_of_another_format_is_an_error() {
         let check = |bytes: &[u8], expect: &str| {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             std::io::Write::write_all(&mut file, bytes).unwrap();

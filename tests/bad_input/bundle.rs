@@ -216,7 +216,7 @@ fn recompiling_without_a_bundle_is_refused() {
     let world = World::new();
     world.refuses(
         "train --model model --data rows.jsonl --out out --quiet --offline --recompile",
-        "error: --recompile: expected --bundle with it, found none\n\n\
+        "error: --recompile: requires --bundle\n\n\
          hint: without a bundle every run compiles the step; leave it out\n",
     );
 }
@@ -238,8 +238,8 @@ fn invalid_targets_are_refused() {
         ),
         (
             &format!("--mesh {mesh} --target cpu:8 --target cpu:4"),
-            "error: --target: expected targets of equally many devices, found: cpu:8 and cpu:4\n\n\
-             hint: the module is the same for all targets of a bundle: make two bundles\n",
+            "error: --target: expected targets with the same number of devices, found: cpu:8 and cpu:4\n\n\
+             hint: all targets of a bundle share one module; compile two bundles\n",
         ),
         (
             "--timeout 0",

@@ -180,11 +180,11 @@ fn unknown_packages_are_refused() {
     let world = World::new();
     world.refuses(
         "plugin install cudaa",
-        "error: PACKAGE: no such package: cudaa\n\nhint: did you mean `cuda`?\n",
+        "error: PACKAGE: unknown package: cudaa\n\nhint: did you mean `cuda`?\n",
     );
     world.refuses(
         "plugin info metal",
-        "error: PACKAGE: no such package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
+        "error: PACKAGE: unknown package: metal\n\nhint: packages: cpu, cpu-0.81, cuda, rocm, tpu, smollm2\n",
     );
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::world::{TRAIN, World};
 
-const FOLDER_HINT: &str = "\nhint: a Hugging Face folder holds config.json, tokenizer.json, and model.safetensors or \
+const FOLDER_HINT: &str = "\nhint: a Hugging Face folder contains config.json, tokenizer.json, and model.safetensors or \
                            model.safetensors.index.json with its shards\n";
 
 #[track_caller]
@@ -25,12 +25,12 @@ fn a_missing_model_is_reported() {
     World::new().refuses(
         "train --model nowhere --data rows.jsonl --out out",
         "error: --model: expected a folder, a GGUF file or `smollm2-135m`, found none: nowhere\n\n\
-         hint: a Hugging Face folder holds config.json, tokenizer.json and model.safetensors\n",
+         hint: a Hugging Face folder contains config.json, tokenizer.json and model.safetensors\n",
     );
     World::new().refuses(
         "train --model meta-llama/Llama-3.2-1B --data rows.jsonl --out out",
         "error: --model: expected a folder, a GGUF file or `smollm2-135m`, found none: meta-llama/Llama-3.2-1B\n\n\
-         hint: models are not fetched from a hub: download it, and give its folder\n",
+         hint: models are not downloaded from a hub; download it and set its folder\n",
     );
     World::new().refuses(
         "train --model rows.jsonl --data rows.jsonl --out out",

@@ -79,7 +79,7 @@ fn resuming_without_a_checkpoint_is_refused() {
     );
     world.refuses(
         "train --model model --data rows.jsonl --resume",
-        "error: --resume: expected --out with it, found none\n\n\
+        "error: --resume: requires --out\n\n\
          hint: set the folder of the run to resume, such as `--out out`\n",
     );
 }

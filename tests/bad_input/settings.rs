@@ -153,7 +153,8 @@ fn empty_and_too_long_prompts_are_refused() {
     too_long("--raw --seq 5", "5");
     world.refuses(
         "generate --model model --prompt hello --raw --seq 0 --quiet",
-        "error: --seq: expected 2 to 2147483647, found: 0\n\nhint: leave it out\n",
+        "error: --seq: expected 2 to 2147483647, found: 0\n\n\
+         hint: leave it out: the default fits the prompt and the new tokens\n",
     );
     too_long("--seq 20", "23");
     world.refuses(

@@ -1,4 +1,4 @@
-//! Templates of the user's own: what does not fit is told with its line.
+//! Templates that replace built-in ones: errors name the line that does not fit.
 
 use std::{error::Error, fs, path::Path};
 
@@ -20,7 +20,7 @@ const CONFIG: &str = r#"{"model_type": "llama", "hidden_size": 8, "intermediate_
 fn build_with(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join(format!("{name}.hlo")), text).unwrap();
-    // The gradients beside templates of ours are for those only.
+    // Built-in gradients are used only for built-in templates, so a gradient is replaced together with its primal.
     if let Some(primal) = name.strip_suffix(".grad") {
         fs::write(folder.path().join(format!("{primal}.hlo")), embedded(primal)).unwrap();
     }

@@ -98,7 +98,7 @@ pub(super) fn out_folder(given: Option<&Path>, start: Start, folder: &Path) -> R
         }
         (None, Start::Resume) => Err(AppError::Train(TrainError::Setting {
             setting: Setting::Resume,
-            problem: format!("expected {} with it, found none", Setting::Out),
+            problem: format!("requires {}", Setting::Out),
             hint: Some(format!("set the folder of the run to resume, such as {}", Setting::Out.with("out"))),
         })),
         (None, Start::Fresh) => {

@@ -116,10 +116,7 @@ fn an_invalid_value_is_reported_with_its_setting() {
         Settings { max_grad_norm: Some(0.0), ..none() },
         "setting `max-grad-norm`: expected a number above zero, found: 0",
     );
-    check(
-        Settings { resume: Some(true), ..none() },
-        "setting `resume`: expected setting `out` with it, found none",
-    );
+    check(Settings { resume: Some(true), ..none() }, "setting `resume`: requires setting `out`");
     assert!(plan(Settings { max_grad_norm: Some(f64::INFINITY), ..none() }).is_ok());
 }
 

@@ -138,7 +138,7 @@ fn every_structure_has_the_layout_of_the_header() {
 }
 
 #[test]
-fn every_slot_stands_where_the_header_has_it() {
+fn every_slot_has_the_offset_of_the_header() {
     let text = header_text();
     let slots: Vec<&str> = text
         .split("_PJRT_API_STRUCT_FIELD(PJRT_")

@@ -108,7 +108,7 @@ fn run(
         .env(LOG_LEVEL, "1")
         .envs(environment.iter().copied())
         .envs(worker.environment.iter().map(|(name, value)| (name, value)))
-        // Nothing is written into the pipe: its end tells the worker that this process has ended.
+        // Nothing is written to the pipe: its end of file tells the worker that this process has exited.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(stderr)

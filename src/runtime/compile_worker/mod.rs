@@ -1,8 +1,9 @@
-//! Work with a plugin in another process, since a plugin may crash or hang: on an unsupported module, without enough
-//! memory, or without its devices. Request and response are files in a temporary folder.
+//! Runs a plugin in a worker process, since a plugin may crash or hang: on an unsupported module, without enough memory, or
+//! without its devices. Request and response are files in a temporary folder.
 //!
-//! [`compile_in_worker`], [`start()`] and [`describe`] start a program, which must do nothing but call [`serve()`] with its
-//! last argument. It should end itself once its standard input ends: then this process has.
+//! [`compile_in_worker`], [`start()`] and [`describe`] start a [`WorkerProgram`] with the path of that folder as its last
+//! argument. The program calls [`serve()`] with it and exits. This process holds the other end of the worker's standard
+//! input: at end of file this process has exited, and the worker should exit too.
 
 mod exchange;
 

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_in_for_the_systems_own_libraries() {
+    fn system_libraries_get_no_stubs() {
         let version = |library: &str, name: &str| Import {
             symbol: "f".into(),
             version: Some(SymbolVersion { library: library.into(), name: name.into() }),

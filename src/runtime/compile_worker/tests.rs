@@ -185,7 +185,7 @@ const LARGE: &str = "
     }";
 
 #[test]
-fn what_does_not_fit_is_told_from_what_is_wrong() {
+fn a_program_that_exceeds_the_device_memory_is_too_large() {
     let Some(plugin) = installed_package("tpu") else { return };
     let target: Target = "v5e:1x1".parse().unwrap();
     let program = PjrtProgram { format: ProgramFormat::Mlir, bytes: LARGE.as_bytes() };

@@ -194,7 +194,7 @@ fn post_processor(metadata: &Metadata, pre: &PreTokenizer, tokens: &[&str]) -> R
     }))
 }
 
-/// The token whose id stands under `key`, and the id.
+/// The token with the id under `key`, and the id.
 fn token_of<'a>(
     metadata: &Metadata,
     key: &str,
