@@ -19,7 +19,7 @@ const ERROR: &str = "// error: ";
 fn cases(file: &str) -> Vec<(&str, String)> {
     let (first, rest) = file.split_once(CASE).expect("a file of cases");
     assert_eq!(first, "", "a text in front of the first case");
-    let cases: Vec<_> = rest.split(&format!("\n{CASE}")).collect();
+    let cases: Vec<_> = rest.trim_end_matches('\n').split(&format!("\n{CASE}")).collect();
     let names: HashSet<_> = cases.iter().map(|case| case.lines().next()).collect();
     assert_eq!(names.len(), cases.len(), "each case has a name of its own");
     cases

@@ -93,23 +93,8 @@ fn array_result(operation: &Operation<'_>, shapes: &ShapeTable) -> Option<Array>
         O::Abs | O::Real | O::Imag => {
             operand(0).map(|array| Array { element: real_of(array.element), ..array })
         }
-        O::Select => {
-            let predicate = operand(0)?;
-            let value = operand(1)?;
-            let fits = predicate.dims.is_empty() || bounds(&predicate) == bounds(&value);
-            if predicate.element != PrimitiveType::Pred || !fits || bounds(&value) != bounds(&operand(2)?) {
-                return None;
-            }
-            // The layout is that of an array of predicates.
-            Some(if predicate.dims.is_empty() { value } else { Array { layout: predicate.layout, ..value } })
-        }
-        O::Clamp => {
-            let value = operand(1)?;
-            let fits = |bound: Array| {
-                bound.element == value.element && (bound.dims.is_empty() || bounds(&bound) == bounds(&value))
-            };
-            (fits(operand(0)?) && fits(operand(2)?)).then_some(value)
-        }
+        O::Select => select(operand(0)?, operand(1)?, &operand(2)?),
+        O::Clamp => clamp(&operand(0)?, operand(1)?, &operand(2)?),
         O::TriangularSolve => operand(1),
         O::Broadcast => {
             let mut sizes: Vec<Dimension> = Vec::new();
@@ -161,6 +146,23 @@ fn array_result(operation: &Operation<'_>, shapes: &ShapeTable) -> Option<Array>
         O::SelectAndScatter | O::BatchNormInference => operand(0),
         _ => same(operation, shapes),
     }
+}
+
+fn select(predicate: Array, on_true: Array, on_false: &Array) -> Option<Array> {
+    let is_scalar = predicate.dims.is_empty();
+    let fits = is_scalar || bounds(&predicate) == bounds(&on_true);
+    if predicate.element != PrimitiveType::Pred || !fits || bounds(&on_true) != bounds(on_false) {
+        return None;
+    }
+    // The layout is that of an array of predicates.
+    Some(if is_scalar { on_true } else { Array { layout: predicate.layout, ..on_true } })
+}
+
+fn clamp(min: &Array, value: Array, max: &Array) -> Option<Array> {
+    let fits = |bound: &Array| {
+        bound.element == value.element && (bound.dims.is_empty() || bounds(bound) == bounds(&value))
+    };
+    (fits(min) && fits(max)).then_some(value)
 }
 
 /// The result of an elementwise opcode or another that keeps the shape of its operands.
