@@ -10,6 +10,9 @@ use super::{
 };
 use crate::hlo::raw::{AttrName, CompId, Module, Opcode};
 
+/// Maximum number of results whose memory is considered for a temporary, from the smallest that is large enough.
+const MAX_RESULTS_TRIED: usize = 64;
+
 /// The buffers of the values of a walk, of which these leaves are the result.
 pub(super) fn collect<'m>(
     module: &'m Module,
@@ -42,7 +45,6 @@ pub(super) fn collect<'m>(
     outputs.iter().for_each(|&output| is_output[groups.find(output) as usize] = true);
     let mut members: Vec<(u32, Vec<u32>)> = members.into_iter().collect();
     members.sort_unstable_by_key(|&(group, _)| group);
-    let last = (flow.positions.len() as u32).saturating_sub(1);
     let buffers = members.into_iter().map(|(group, members)| {
         let values = members.iter().map(|&member| &flow.values[member as usize]);
         let kind = if values.clone().any(|value| value.origin == Origin::Parameter) {
@@ -54,16 +56,55 @@ pub(super) fn collect<'m>(
         } else {
             BufferKind::Temporary
         };
-        let live = match kind {
-            BufferKind::Temporary => merged(values.clone().map(|value| (value.first, value.last)).collect()),
-            _ => vec![(0, last)],
-        };
         let first = values.clone().min_by_key(|value| (value.origin != Origin::Parameter, value.first));
         let first = first.expect("a buffer has a value");
+        let (computation, instr, space) = (first.computation, first.instr, first.leaf.space);
         let bytes = values.clone().map(|value| value.leaf.bytes).max().unwrap_or(0);
-        Buffer { computation: first.computation, instr: first.instr, kind, bytes, space: first.leaf.space, live }
+        let live = merged(values.map(|value| (value.first, value.last)).collect());
+        (Buffer { computation, instr, kind, bytes, space, live }, is_output[group as usize])
     });
-    buffers.filter(|buffer| buffer.bytes > 0).collect()
+    let mut buffers: Vec<(Buffer<'m>, bool)> = buffers.filter(|(buffer, _)| buffer.bytes > 0).collect();
+    fill_results(&mut buffers);
+    let last = (flow.positions.len() as u32).saturating_sub(1);
+    let held = buffers.into_iter().map(|(mut buffer, _)| {
+        if buffer.kind != BufferKind::Temporary {
+            buffer.live = vec![(0, last)];
+        }
+        buffer
+    });
+    held.collect()
+}
+
+/// Puts temporaries into the memory of results (marked true) while that has no value.
+fn fill_results(buffers: &mut Vec<(Buffer<'_>, bool)>) {
+    buffers.sort_by_key(|(buffer, _)| buffer.bytes);
+    let results: Vec<usize> = (0..buffers.len()).filter(|&at| buffers[at].1).collect();
+    let mut is_filling = vec![false; buffers.len()];
+    for at in (0..buffers.len()).rev() {
+        let temporary = &buffers[at].0;
+        if temporary.kind != BufferKind::Temporary {
+            continue;
+        }
+        let first = results.partition_point(|&result| buffers[result].0.bytes < temporary.bytes);
+        let result = results[first..].iter().take(MAX_RESULTS_TRIED).copied().find(|&result| {
+            let result = &buffers[result].0;
+            result.space == temporary.space && temporary.live.iter().all(|&range| is_free(&result.live, range))
+        });
+        if let Some(result) = result {
+            is_filling[at] = true;
+            let live = temporary.live.clone();
+            buffers[result].0.live.extend(live);
+            buffers[result].0.live.sort_unstable();
+        }
+    }
+    let mut is_filling = is_filling.into_iter();
+    buffers.retain(|_| is_filling.next() == Some(false));
+}
+
+/// Whether a range meets none of others, which are in order and disjoint.
+fn is_free(ranges: &[(u32, u32)], (first, last): (u32, u32)) -> bool {
+    let next = ranges.partition_point(|&(_, end)| end < first);
+    ranges.get(next).is_none_or(|&(start, _)| start > last)
 }
 
 /// The leaves of the result that are in the memory of parameters, and the positions of those among the ids of the walk.

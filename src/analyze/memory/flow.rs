@@ -160,7 +160,8 @@ impl<'m> Flow<'m> {
         let argument = instr.payload().parse::<usize>().ok().and_then(|number| arguments.get(number));
         match argument {
             Some(argument) if argument.len() == count => argument.clone(),
-            _ if depth == 0 => self.fresh(id, instr, Origin::Parameter),
+            // The argument is there before the run.
+            _ if depth == 0 => self.fresh_beside((id, instr, Origin::Parameter), 0, &(0..0), &[]),
             _ => self.fresh(id, instr, Origin::Computed),
         }
     }
