@@ -5,7 +5,7 @@
 use std::{env, error::Error, fs};
 
 use hloom::{
-    analyze::{Executions, collectives, flops},
+    analyze::{BufferKind, Executions, Memory, collectives, flops},
     hlo::raw,
 };
 
@@ -18,6 +18,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         module.num_computations(),
         module.num_instructions()
     );
+
+    let memory = Memory::of(&module);
+    let peak = memory.peak(0);
+    println!(
+        "{} bytes at the peak, {} of parameters and {} of other results",
+        peak.bytes,
+        memory.total(BufferKind::Parameter, 0),
+        memory.total(BufferKind::Output, 0)
+    );
+    let largest = memory.live_at(0, peak.position).filter(|buffer| buffer.kind == BufferKind::Temporary);
+    for buffer in largest.take(10) {
+        let op = buffer.op_name().unwrap_or_default();
+        println!("  {} bytes: {} {op}", buffer.bytes, buffer.instr.name());
+    }
 
     let executions = Executions::of(&module);
     for name in &executions.unknown_loops {

@@ -6,8 +6,10 @@ mod collectives;
 mod executions;
 mod flops;
 mod loops;
+mod memory;
 
 pub use collectives::{Collective, CollectiveKind, collectives};
 pub use executions::Executions;
 pub use flops::{Flops, flops};
 pub use loops::trip_count;
+pub use memory::{Buffer, BufferKind, Memory, Peak, Position, padded_bytes};
