@@ -31,8 +31,8 @@ pub(super) struct Diff {
     /// Parts to compare that are ignored otherwise; several with commas
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     keep: Vec<Ignore>,
-    /// Number of computations to show, and of changes in each [default: 8]
-    #[arg(long, value_name = "N", default_value_t = 8, hide_default_value = true)]
+    /// Number of computations to show, and of changes in each [default: 6]
+    #[arg(long, value_name = "N", default_value_t = 6, hide_default_value = true)]
     top: usize,
     /// Print one JSON object with every change to standard output
     #[arg(long)]

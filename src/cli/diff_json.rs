@@ -13,13 +13,11 @@ pub(super) fn json(diff: &ModuleDiff<'_>, sides: &Sides<'_>) -> Value {
         ids.iter().map(|&id| json!(module.computation_name(id))).collect()
     };
     let [before, after] = &diff.side_by_side.totals;
-    let count = |part: fn(&ChangedComputation<'_>) -> usize| -> usize {
-        diff.computations.iter().map(part).sum()
-    };
+    let count =
+        |part: fn(&ChangedComputation<'_>) -> usize| -> usize { diff.computations.iter().map(part).sum() };
     let opcodes = diff.side_by_side.opcodes.iter();
-    let opcodes = opcodes.map(|Counted { key, before, after }| {
-        json!({ "opcode": key, "before": before, "after": after })
-    });
+    let opcodes = opcodes
+        .map(|Counted { key, before, after }| json!({ "opcode": key, "before": before, "after": after }));
     let collectives = diff.side_by_side.collectives.iter();
     let collectives = collectives.map(|Counted { key, before, after }| {
         let CollectiveClass { kind, bytes, groups } = key;

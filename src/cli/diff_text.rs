@@ -8,15 +8,16 @@ use super::{Style, render};
 use crate::{
     analyze::CollectiveKind,
     diff::{
-        Change, ChangedComputation, ChangedPart, CollectiveClass, Counted, Ignore, IgnoreSet, ModuleDiff, Totals, describe,
+        Change, ChangedComputation, ChangedPart, CollectiveClass, Counted, Ignore, IgnoreSet, ModuleDiff,
+        Totals, describe,
     },
     hlo::raw::{CompId, InstrRef, Module, ReplicaGroups},
 };
 
 const WIDTH: usize = 80;
 
-/// Names of instructions to show for one change.
-const NAMES: usize = 3;
+/// Devices of a group to show.
+const DEVICES: usize = 3;
 
 /// Both modules, and what was ignored.
 pub(super) struct Sides<'m> {
@@ -79,26 +80,17 @@ fn summary(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
     let ignored: Vec<&str> = sides.ignored.iter().map(Ignore::name).collect();
     page.line(&format!("ignored {}", if ignored.is_empty() { "nothing".into() } else { ignored.join(", ") }));
     page.blank();
-    let count = |part: fn(&ChangedComputation<'_>) -> usize| -> usize {
-        diff.computations.iter().map(part).sum()
-    };
-    let parts = [
-        (count(|one| one.changed.len()), "changed"),
-        (count(|one| one.removed.len()), "removed"),
-        (count(|one| one.added.len()), "added"),
-    ];
-    let parts: Vec<String> = parts.iter().map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
-    let differing = diff.computations.len() + diff.removed.len() + diff.added.len();
-    let verdict = match diff.equal {
-        true => "equal".to_owned(),
-        false => format!(
-            "different: instructions {}; computations {} equal, {} not",
-            parts.join(", "),
-            grouped(diff.equal_computations),
-            grouped(differing)
-        ),
-    };
-    page.line(&verdict);
+    page.line(if diff.equal { "equal" } else { "different" });
+    let count =
+        |part: fn(&ChangedComputation<'_>) -> usize| -> usize { diff.computations.iter().map(part).sum() };
+    if !diff.equal {
+        let counts =
+            [count(|one| one.changed.len()), count(|one| one.removed.len()), count(|one| one.added.len())];
+        let computations = [diff.computations.len(), diff.removed.len(), diff.added.len()];
+        page.line(&format!("  instructions  {}", counts_text(counts)));
+        let equal = grouped(diff.equal_computations);
+        page.line(&format!("  computations  {}, {equal} equal", counts_text(computations)));
+    }
     if let [before, after] = diff.unknown_constants
         && before + after > 0
     {
@@ -113,6 +105,11 @@ fn summary(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
             before.unknown_loops, after.unknown_loops
         ));
     }
+}
+
+/// `3 changed, 2 removed, 1 added`
+fn counts_text([changed, removed, added]: [usize; 3]) -> String {
+    format!("{} changed, {} removed, {} added", grouped(changed), grouped(removed), grouped(added))
 }
 
 fn side_by_side(page: &mut Page, diff: &ModuleDiff<'_>) {
@@ -133,7 +130,9 @@ fn side_by_side(page: &mut Page, diff: &ModuleDiff<'_>) {
     ];
     for (name, unit, amount) in amounts {
         let (before, after) = (amount(before), amount(after));
-        row(page, name, [scaled(before, unit), scaled(after, unit), ratio(before, after)]);
+        if before > 0.0 || after > 0.0 {
+            row(page, name, [scaled(before, unit), scaled(after, unit), ratio(before, after)]);
+        }
     }
     let mut opcodes: Vec<&Counted<String, usize>> =
         diff.side_by_side.opcodes.iter().filter(|one| one.before != one.after).collect();
@@ -188,7 +187,7 @@ fn row(page: &mut Page, name: &str, [before, after, difference]: [String; 3]) {
 
 fn module_changes(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
     let names = |module: &Module, ids: &[CompId]| {
-        list(ids.iter().map(|&id| format!("%{}", module.computation_name(id))), ids.len())
+        list(ids.iter().map(|&id| format!("%{}", module.computation_name(id))), ids.len(), 50)
     };
     if !diff.module.is_empty() || !diff.removed.is_empty() || !diff.added.is_empty() {
         page.blank();
@@ -228,7 +227,7 @@ fn frequent(page: &mut Page, diff: &ModuleDiff<'_>) {
     page.blank();
     page.line("changes in several computations");
     for (change, (instrs, computations)) in frequent.iter().take(page.top) {
-        let lead = format!("  {} instructions in {}: ", grouped(*instrs), computations.len());
+        let lead = format!("  {} instructions in {} computations, ", grouped(*instrs), computations.len());
         change_lines(page, &lead, change);
     }
     more(page, frequent.len(), "changes");
@@ -241,18 +240,18 @@ fn computations(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
     changed.sort_by_key(|computation| std::cmp::Reverse(computation.len()));
     for computation in changed.iter().take(page.top) {
         page.blank();
-        page.line(&heading(computation, sides));
+        heading(page, computation, sides);
         let groups = computation.groups();
         for group in groups.iter().take(page.top) {
             match group.instrs[..] {
                 [(before, after)] => {
-                    change_lines(page, &format!("  {}: ", both(before.name(), after.name())), group.change);
+                    change_lines(page, &format!("  {}, ", both(before.name(), after.name())), group.change);
                 }
                 _ => {
                     let count = grouped(group.instrs.len());
-                    change_lines(page, &format!("  {count} instructions: "), group.change);
+                    change_lines(page, &format!("  {count} instructions, "), group.change);
                     let names = group.instrs.iter().map(|(before, _)| format!("%{}", before.name()));
-                    page.line(&format!("    in {}", list(names, group.instrs.len())));
+                    page.line(&format!("    {}", list(names, group.instrs.len(), WIDTH - 4)));
                 }
             }
         }
@@ -267,7 +266,7 @@ fn computations(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
     }
 }
 
-fn heading(computation: &ChangedComputation<'_>, sides: &Sides<'_>) -> String {
+fn heading(page: &mut Page, computation: &ChangedComputation<'_>, sides: &Sides<'_>) {
     let names = both(
         sides.before.computation_name(computation.before),
         sides.after.computation_name(computation.after),
@@ -278,7 +277,16 @@ fn heading(computation: &ChangedComputation<'_>, sides: &Sides<'_>) -> String {
         [before, after] if before == after => format!(", run {} times", scaled(after, "")),
         [before, after] => format!(", run {} -> {} times", scaled(before, ""), scaled(after, "")),
     };
-    format!("{entry}{names}{runs}: {} unchanged", grouped(computation.unchanged))
+    let counts = [computation.changed.len(), computation.removed.len(), computation.added.len()];
+    let counts = counts.into_iter().zip(["changed", "removed", "added"]).filter(|&(count, _)| count > 0);
+    let counts: Vec<String> = counts.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+    let counts = format!("{}, {} unchanged", counts.join(", "), grouped(computation.unchanged));
+    let line = format!("{entry}{names}{runs}: {counts}");
+    if line.chars().count() <= WIDTH {
+        return page.line(&line);
+    }
+    page.line(&format!("{entry}{names}{runs}:"));
+    page.line(&format!("  {counts}"));
 }
 
 /// Instructions that were removed or added; where there are many, by opcode.
@@ -299,7 +307,11 @@ fn instrs(page: &mut Page, sign: char, instrs: &[InstrRef<'_>], describe: impl F
             [one] => describe(one),
             _ => {
                 let names = same.iter().map(|instr| format!("%{}", instr.name()));
-                format!("{} {opcode}: {}", grouped(same.len()), list(names, same.len()))
+                {
+                    let lead = format!("{} {opcode}: ", grouped(same.len()));
+                    let names = list(names, same.len(), (WIDTH - 4).saturating_sub(lead.len()));
+                    lead + &names
+                }
             }
         };
         opcodes.iter().map(line).collect()
@@ -320,14 +332,14 @@ fn change_lines(page: &mut Page, lead: &str, change: &Change<'_>) {
     let part = part_text(&change.part);
     let (Some(before), Some(after)) = (&change.before, &change.after) else {
         match (&change.before, &change.after) {
-            (Some(value), _) => page.line(&format!("{lead}{part} removed: {value}")),
-            (_, Some(value)) => page.line(&format!("{lead}{part} added: {value}")),
+            (Some(value), _) => page.line(&format!("{lead}{part}: {} -> none", unquoted(value))),
+            (_, Some(value)) => page.line(&format!("{lead}{part}: none -> {}", unquoted(value))),
             (None, None) => page.line(&format!("{lead}{part}")),
         }
         return;
     };
     let (before, after) = (unquoted(before), unquoted(after));
-    let line = format!("{lead}{part} {before} -> {after}");
+    let line = format!("{lead}{part}: {before} -> {after}");
     if line.chars().count() <= WIDTH && !line.contains('\n') {
         return page.line(&line);
     }
@@ -364,15 +376,15 @@ pub(super) fn groups_text(kind: CollectiveKind, groups: Option<&ReplicaGroups>) 
         }
         Some(ReplicaGroups::Listed(groups)) => {
             let first = groups.first().map_or(&[][..], |group| &group[..]);
-            let shown: Vec<String> = first.iter().take(NAMES).map(ToString::to_string).collect();
-            let rest = if first.len() > NAMES { ",…" } else { "" };
+            let shown: Vec<String> = first.iter().take(DEVICES).map(ToString::to_string).collect();
+            let rest = if first.len() > DEVICES { ",…" } else { "" };
             let groups = render::count(groups.len(), "group", "groups");
             format!("{groups} of {}: {}{rest}", first.len(), shown.join(","))
         }
     }
 }
 
-/// A text of a string without its quotes.
+/// A string without its quotes; any other value as it is.
 fn unquoted(text: &str) -> String {
     match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(inner) => inner.replace("\\\"", "\""),
@@ -385,13 +397,20 @@ fn both(before: &str, after: &str) -> String {
     if before == after { format!("%{after}") } else { format!("%{before} -> %{after}") }
 }
 
-/// The first names, and how many more there are.
-fn list(names: impl Iterator<Item = String>, count: usize) -> String {
-    let shown: Vec<String> = names.take(NAMES).collect();
-    match count.saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), grouped(more)),
+/// The first names, at least one of them, and how many more there are, in so many characters.
+fn list(names: impl Iterator<Item = String>, count: usize, width: usize) -> String {
+    let mut text = String::new();
+    for (index, name) in names.enumerate() {
+        let more = format!(" and {} more", grouped(count - index));
+        let is_last = index + 1 == count;
+        let room = if is_last { width } else { width.saturating_sub(more.len()) };
+        if index > 0 && text.chars().count() + 2 + name.chars().count() > room {
+            return text + &more;
+        }
+        text.push_str(if index > 0 { ", " } else { "" });
+        text.push_str(&name);
     }
+    text
 }
 
 /// The parts of two texts from shortly before their first difference on, at most so many characters.
@@ -461,6 +480,9 @@ fn ratio(before: f64, after: f64) -> String {
         _ if after == before => "=".to_owned(),
         ratio if !ratio.is_finite() => "new".to_owned(),
         ratio if ratio >= 2.0 => format!("x {ratio:.1}"),
+        ratio if (ratio - 1.0).abs() < 0.0005 => {
+            format!("{}{}", if ratio < 1.0 { "-" } else { "+" }, scaled((after - before).abs(), ""))
+        }
         ratio => format!("{:+.1} %", 100.0 * (ratio - 1.0)),
     }
 }

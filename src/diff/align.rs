@@ -9,7 +9,7 @@ use super::{
     classes::{Classifier, InstrClass},
     numbers::Number,
 };
-use crate::hlo::raw::{Array, InstrRef, Opcode, Shape};
+use crate::hlo::raw::{Array, Shape};
 
 /// The instructions of two computations that are the same, at least by their surroundings.
 pub(super) struct Alignment {
@@ -18,6 +18,9 @@ pub(super) struct Alignment {
     /// For each instruction of the second computation, that of the first.
     pub to_a: Vec<Option<u32>>,
 }
+
+/// Parameters of a computation by their numbers, with those of another one.
+pub(super) type Arguments = FxHashMap<usize, usize>;
 
 /// Which instructions with the same key are matched.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,18 +42,29 @@ enum Neighbors {
 
 /// Matches the instructions of two computations: first those that compute or are used the same, then their neighbors, then by
 /// source and name, then by opcode and shape. Each step looks only at what is left by those before it.
-pub(super) fn align<'m>(a: &Body<'_, 'm>, b: &Body<'_, 'm>, classifier: &mut Classifier<'m>) -> Alignment {
+///
+/// `arguments` are the parameters that callers give the same value.
+pub(super) fn align<'m>(
+    a: &Body<'_, 'm>,
+    b: &Body<'_, 'm>,
+    arguments: Option<&Arguments>,
+    classifier: &mut Classifier<'m>,
+) -> Alignment {
     let (uses_a, uses_b) = (a.uses(classifier), b.uses(classifier));
     let mut matching = Matching::new(a, b);
-    let same_parameters = a.parameters == b.parameters;
-    let is_parameter = |body: &Body<'_, '_>, i: usize| body.instrs[i].opcode() == Opcode::Parameter;
+    let reordered = arguments.is_some_and(|arguments| arguments.iter().any(|(x, y)| x != y));
+    let same_parameters = a.parameters == b.parameters && !reordered;
     if same_parameters {
-        let number = |instr: InstrRef<'m>| (instr.opcode() == Opcode::Parameter).then(|| instr.payload());
-        matching.step(Among::Unique, |body, i| number(body.instrs[i]));
+        matching.step(Among::Unique, |body, i| body.parameter(i));
+    } else if let Some(arguments) = arguments {
+        matching.step_with_side(Among::Unique, |side, body, i| match side {
+            Side::A => arguments.get(&body.parameter(i)?).copied(),
+            Side::B => body.parameter(i),
+        });
     }
-    // Where parameters were added or removed, their numbers say nothing.
+    // Where parameters were added, removed or reordered, their numbers say nothing.
     let value = |body: &Body<'_, 'm>, i: usize| {
-        (same_parameters || !is_parameter(body, i)).then(|| body.classes[i].value)
+        (same_parameters || body.parameter(i).is_none()).then(|| body.classes[i].value)
     };
     let uses = |side: Side, i: usize| if side == Side::A { uses_a[i] } else { uses_b[i] };
     matching.step_with_side(Among::Several, |side, body, i| Some((value(body, i)?, uses(side, i))));
@@ -63,8 +77,9 @@ pub(super) fn align<'m>(a: &Body<'_, 'm>, b: &Body<'_, 'm>, classifier: &mut Cla
     matching.neighbors(Neighbors::SameShape);
 
     matching.step(Among::Several, value);
-    let by_source =
-        |body: &Body<'_, 'm>, i: usize| Some((class(body, i).opcode, class(body, i).shape, op_name(body, i)?));
+    let by_source = |body: &Body<'_, 'm>, i: usize| {
+        Some((class(body, i).opcode, class(body, i).shape, op_name(body, i)?))
+    };
     for among in [Among::Unique, Among::Several] {
         matching.step(among, by_source);
         matching.neighbors(Neighbors::SameShape);

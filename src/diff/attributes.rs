@@ -88,6 +88,21 @@ pub(super) fn is_sharding(name: &str) -> bool {
     name == AttrName::Sharding.name() || name.starts_with(SHARDY)
 }
 
+/// The value of an attribute for people: that of Shardy without the names of its types and its mesh,
+/// `[{}, {"fsdp"}]`, so that parameters and other instructions of one sharding have one text.
+pub(super) fn readable<'m>(attribute: &Attribute<'m>) -> Cow<'m, str> {
+    let value = attribute.value;
+    let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let Some(inner) = inner.filter(|_| attribute.name.starts_with(SHARDY)) else { return value.into() };
+    let inner = inner.replace("\\\"", "\"");
+    let of_values = inner.strip_prefix("#sdy.sharding_per_value<[").and_then(|text| text.strip_suffix("]>"));
+    let of_value = || inner.strip_prefix("#sdy.sharding").filter(|text| text.starts_with("<@"));
+    match of_values.or_else(of_value) {
+        Some(sharding) => sharding.replace("<@mesh, ", "").replace("]>", "]").into(),
+        None => inner.into(),
+    }
+}
+
 enum Kind {
     /// It names computations or instructions.
     Reference,
@@ -107,8 +122,16 @@ fn kind(name: &str) -> Kind {
         "channel_id" => Kind::Ignorable(Ignore::Ids),
         "operand_layout_constraints" | "constrain_layout" => Kind::Ignorable(Ignore::Layouts),
         "control-predecessors" => Kind::Reference,
-        "to_apply" | "calls" | "condition" | "body" | "true_computation" | "false_computation"
-        | "branch_computations" | "called_computations" | "select" | "scatter" => Kind::Reference,
+        "to_apply"
+        | "calls"
+        | "condition"
+        | "body"
+        | "true_computation"
+        | "false_computation"
+        | "branch_computations"
+        | "called_computations"
+        | "select"
+        | "scatter" => Kind::Reference,
         _ => Kind::Compared,
     }
 }
@@ -241,7 +264,10 @@ mod tests {
         let plain = [("a", r#""x,y""#), ("b", "{c={1,2}}")];
         assert_eq!(found(IgnoreSet::default()), [plain[0], meshes, plain[1]]);
         assert_eq!(found(IgnoreSet::default().with(Ignore::Shardings)), plain);
-        assert_eq!(found(IgnoreSet::NONE.with(Ignore::FrontendAttributes)), [meshes, ("fingerprint_before_lhs", r#""1""#)]);
+        assert_eq!(
+            found(IgnoreSet::NONE.with(Ignore::FrontendAttributes)),
+            [meshes, ("fingerprint_before_lhs", r#""1""#)]
+        );
     }
 
     #[test]

@@ -52,6 +52,12 @@ impl<'c, 'm> Body<'c, 'm> {
         &self.users[self.first_user[index] as usize..self.first_user[index + 1] as usize]
     }
 
+    /// The number of a parameter; `None` for any other instruction.
+    pub(super) fn parameter(&self, index: usize) -> Option<usize> {
+        let instr = self.instrs[index];
+        if instr.opcode() == Opcode::Parameter { instr.payload().trim().parse().ok() } else { None }
+    }
+
     /// How each instruction is used.
     pub(super) fn uses(&self, classifier: &mut Classifier<'m>) -> Vec<Number> {
         let mut uses = vec![0; self.instrs.len()];

@@ -11,7 +11,7 @@ use crate::hlo::raw::{CompId, InstrRef};
 pub enum ChangedPart<'m> {
     /// The shape of the result.
     Shape,
-    /// The sharding; that of Shardy where only that changed.
+    /// The sharding: that of Shardy where it changed, which names axes, else that of HLO.
     Sharding,
     /// The literal of a constant.
     Constant,

@@ -10,7 +10,9 @@ use super::{
     literal,
     numbers::{Number, Numbers},
 };
-use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode, ReplicaGroups, Shape, ShapeId, ShapeTable};
+use crate::hlo::raw::{
+    AttrName, CompId, InstrRef, Module, Opcode, ReplicaGroups, Shape, ShapeId, ShapeTable,
+};
 
 /// What a sequence of numbers is of.
 #[repr(u32)]

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::{
     attributes::{self, Attribute},
-    change::{Change, ChangedComputation, ChangedInstr, ChangedPart},
     body::Body,
+    change::{Change, ChangedComputation, ChangedInstr, ChangedPart},
     classes::{Classifier, shape_text},
     ignore::{Ignore, IgnoreSet},
-    pairs::{Matched, Numbered, Pairs},
+    pairs::{Matched, Numbered, Pairs, takes_operands},
 };
 use crate::hlo::raw::{AttrName, CompId, InstrId, InstrRef, Module, Opcode};
 
@@ -23,7 +25,7 @@ pub(super) struct Comparison<'p, 'c, 'm> {
 impl<'m> Comparison<'_, '_, 'm> {
     /// The changes, in the order of the second text; what was removed in the order of the first.
     pub(super) fn changes(&self, classifier: &mut Classifier<'m>) -> ChangedComputation<'m> {
-        let Matched { before, after, alignment } = self.matched;
+        let Matched { before, after, alignment, .. } = self.matched;
         let mut changes = ChangedComputation {
             before: before.id,
             after: after.id,
@@ -64,21 +66,25 @@ impl<'m> Comparison<'_, '_, 'm> {
         if before.classes[x].label != after.classes[y].label {
             self.label(x, y, classifier, &mut found);
         }
-        let mut add = |part, x: &'m str, y: &'m str| {
-            found.push(Change { part, before: Some(x.into()), after: Some(y.into()) });
-        };
         let (x, y) = (before.instrs[x], after.instrs[y]);
         if x.opcode() == Opcode::Parameter && x.payload() != y.payload() {
-            add(ChangedPart::ParameterNumber, x.payload(), y.payload());
+            // Which number the parameter of a called computation has says nothing; that it changed is for its callers.
+            let number = |instr: InstrRef<'m>| self.is_entry().then(|| instr.payload().into());
+            found.push(Change { part: ChangedPart::ParameterNumber, before: number(x), after: number(y) });
         }
         if !classifier.ignored.has(Ignore::Names) && x.name() != y.name() {
-            add(ChangedPart::Name, x.name(), y.name());
+            let (before, after) = (Some(x.name().into()), Some(y.name().into()));
+            found.push(Change { part: ChangedPart::Name, before, after });
         }
         self.operands(x, y, &mut found);
         if !classifier.ignored.has(Ignore::Order) {
             self.predecessors(x, y, &mut found);
         }
         found
+    }
+
+    fn is_entry(&self) -> bool {
+        self.matched.after.id == self.b.module.entry()
     }
 
     /// Changes of what an instruction is by itself.
@@ -95,7 +101,8 @@ impl<'m> Comparison<'_, '_, 'm> {
         }
         let is_constant = x.opcode() == Opcode::Constant;
         if is_constant
-            && classifier.constant(x, before.shapes, shapes.0) != classifier.constant(y, after.shapes, shapes.1)
+            && classifier.constant(x, before.shapes, shapes.0)
+                != classifier.constant(y, after.shapes, shapes.1)
         {
             let (before, after) = (Some(x.payload().into()), Some(y.payload().into()));
             found.push(Change { part: ChangedPart::Constant, before, after });
@@ -126,14 +133,13 @@ impl<'m> Comparison<'_, '_, 'm> {
                 found.extend(attribute_change(before, after));
             }
         });
-        // A sharding of HLO, whose name sorts first, says what that of Shardy says again.
-        let mut shardings = 0;
-        let mut index = 0;
-        found.retain(|change| {
-            index += 1;
-            shardings += usize::from(index > start && change.part == ChangedPart::Sharding);
-            index <= start || change.part != ChangedPart::Sharding || shardings == 1
-        });
+        // Shardy names the axes of what the sharding of HLO, whose name sorts first, says in numbers.
+        let is_sharding = |change: &Change<'m>| change.part == ChangedPart::Sharding;
+        if let Some(first) = found.iter().skip(start).position(is_sharding)
+            && found[start + first + 1..].iter().any(is_sharding)
+        {
+            found.remove(start + first);
+        }
     }
 
     fn callees(&self, x: InstrRef<'m>, y: InstrRef<'m>, found: &mut Vec<Change<'m>>) {
@@ -159,30 +165,59 @@ impl<'m> Comparison<'_, '_, 'm> {
 
     fn operands(&self, x: InstrRef<'m>, y: InstrRef<'m>, found: &mut Vec<Change<'m>>) {
         let (of_x, of_y) = (x.operands(), y.operands());
-        if of_x.len() != of_y.len() {
+        if let Some(parameters) = self.parameters(x, y) {
+            let mut left: FxHashSet<usize> = (0..of_y.len()).collect();
+            for (position, &operand) in of_x.iter().enumerate() {
+                let other = parameters.get(&position).filter(|&other| left.remove(other));
+                self.operand(position, Some(operand), other.map(|&other| of_y[other]), found);
+            }
+            let mut left: Vec<usize> = left.into_iter().collect();
+            left.sort_unstable();
+            left.into_iter().for_each(|position| self.operand(position, None, Some(of_y[position]), found));
+        } else if of_x.len() == of_y.len() {
+            for (position, (&x, &y)) in of_x.iter().zip(of_y).enumerate() {
+                self.operand(position, Some(x), Some(y), found);
+            }
+        } else {
             let (before, after) = (Some(of_x.len().to_string().into()), Some(of_y.len().to_string().into()));
             found.push(Change { part: ChangedPart::OperandCount, before, after });
+        }
+    }
+
+    /// The parameters to which two instructions give their operands, if they are not all the same.
+    fn parameters(&self, x: InstrRef<'m>, y: InstrRef<'m>) -> Option<&FxHashMap<usize, usize>> {
+        let (_, callee_x) = x.callees().next().filter(|_| takes_operands(x) && takes_operands(y))?;
+        let (_, callee_y) = y.callees().next()?;
+        if self.pairs.to_b[callee_x.index()] != Some(callee_y) {
+            return None;
+        }
+        Some(&self.pairs.unequal[*self.pairs.matched.get(&callee_x)?].parameters)
+    }
+
+    fn operand(&self, position: usize, x: Option<InstrId>, y: Option<InstrId>, found: &mut Vec<Change<'m>>) {
+        if let (Some(x), Some(y)) = (x, y)
+            && self.same(x, y)
+        {
             return;
         }
-        let Matched { before, after, .. } = self.matched;
-        for (position, (&x, &y)) in of_x.iter().zip(of_y).enumerate() {
-            if self.same(x, y) {
-                continue;
-            }
-            let (x, y) = (before.instrs[x.index()], after.instrs[y.index()]);
-            let texts = match x.opcode_text() == y.opcode_text() {
-                true => [format!("%{}", x.name()), format!("%{}", y.name())],
-                false => [x.opcode_text(), y.opcode_text()],
-            };
-            let [before, after] = texts.map(|text| Some(Cow::Owned(text)));
-            found.push(Change { part: ChangedPart::Operand(position), before, after });
-        }
+        let x = x.map(|x| self.matched.before.instrs[x.index()]);
+        let y = y.map(|y| self.matched.after.instrs[y.index()]);
+        // The opcodes say most, and are the same for the same change elsewhere.
+        let by_opcode = matches!((x, y), (Some(x), Some(y)) if x.opcode_text() != y.opcode_text());
+        let text = |instr: InstrRef<'_>| match instr.opcode() {
+            _ if by_opcode => instr.opcode_text(),
+            // A name may be that of another parameter on the other side.
+            Opcode::Parameter => format!("parameter({})", instr.payload()),
+            _ => format!("%{}", instr.name()),
+        };
+        let [before, after] = [x, y].map(|instr| instr.map(|instr| Cow::Owned(text(instr))));
+        found.push(Change { part: ChangedPart::Operand(position), before, after });
     }
 
     fn predecessors(&self, x: InstrRef<'m>, y: InstrRef<'m>, found: &mut Vec<Change<'m>>) {
         let (of_x, of_y): (Vec<_>, Vec<_>) =
             (x.control_predecessors().collect(), y.control_predecessors().collect());
-        let Matched { before: in_a, after: in_b, alignment } = self.matched;
+        let Matched { before: in_a, after: in_b, alignment, .. } = self.matched;
         let mut mapped: Vec<_> = of_x.iter().map(|x| alignment.to_b[x.index()]).collect();
         let mut expected: Vec<_> = of_y.iter().map(|y| Some(y.index() as u32)).collect();
         mapped.sort_unstable();
@@ -198,7 +233,7 @@ impl<'m> Comparison<'_, '_, 'm> {
 
     /// Whether two operands are the same instruction, or compute the same value.
     fn same(&self, x: InstrId, y: InstrId) -> bool {
-        let Matched { before, after, alignment } = self.matched;
+        let Matched { before, after, alignment, .. } = self.matched;
         let is_matched = alignment.to_b[x.index()] == Some(y.index() as u32);
         is_matched || before.classes[x.index()].value == after.classes[y.index()].value
     }
@@ -227,7 +262,7 @@ fn attribute_change<'m>(before: Option<&Attribute<'m>>, after: Option<&Attribute
         true => ChangedPart::Sharding,
         false => ChangedPart::Attribute(name),
     };
-    let value = |attribute: Option<&Attribute<'m>>| attribute.map(|attribute| attribute.value.into());
+    let value = |attribute: Option<&Attribute<'m>>| attribute.map(attributes::readable);
     Some(Change { part, before: value(before), after: value(after) })
 }
 

@@ -83,8 +83,8 @@ fn totals(module: &Module, executions: &Executions<'_>, found: &[Collective<'_>]
         instructions: module.num_instructions(),
         computations: module.num_computations(),
         flops: flops(module, executions),
-        collectives: found.iter().map(|one| one.count).sum(),
-        collective_bytes: found.iter().map(|one| one.count * one.bytes as f64).sum(),
+        collectives: found.iter().fold(0.0, |sum, one| sum + one.count),
+        collective_bytes: found.iter().fold(0.0, |sum, one| sum + one.count * one.bytes as f64),
         unknown_loops: executions.unknown_loops.len(),
     }
 }
