@@ -116,24 +116,19 @@ fn side_by_side(page: &mut Page, diff: &ModuleDiff<'_>) {
     let [before, after] = &diff.side_by_side.totals;
     page.blank();
     row(page, "", ["before", "after", "difference"].map(str::to_owned));
-    let counts: [(&str, fn(&Totals) -> usize); 2] =
-        [("instructions", |totals| totals.instructions), ("computations", |totals| totals.computations)];
-    for (name, count) in counts {
-        counted(page, name, count(before), count(after));
-    }
-    let amounts: [(&str, &str, fn(&Totals) -> f64); 5] = [
-        ("products and convolutions", "FLOP", |totals| totals.flops.products),
-        ("elementwise operations", "FLOP", |totals| totals.flops.elementwise),
-        ("transcendentals", "", |totals| totals.flops.transcendentals),
-        ("collectives run", "", |totals| totals.collectives),
-        ("bytes of their full arrays", "B", |totals| totals.collective_bytes),
-    ];
-    for (name, unit, amount) in amounts {
-        let (before, after) = (amount(before), amount(after));
+    counted(page, "instructions", before.instructions, after.instructions);
+    counted(page, "computations", before.computations, after.computations);
+    let mut amount = |name: &str, unit: &str, of: fn(&Totals) -> f64| {
+        let (before, after) = (of(before), of(after));
         if before > 0.0 || after > 0.0 {
             row(page, name, [scaled(before, unit), scaled(after, unit), ratio(before, after)]);
         }
-    }
+    };
+    amount("products and convolutions", "FLOP", |totals| totals.flops.products);
+    amount("elementwise operations", "FLOP", |totals| totals.flops.elementwise);
+    amount("transcendentals", "", |totals| totals.flops.transcendentals);
+    amount("collectives run", "", |totals| totals.collectives);
+    amount("bytes of their full arrays", "B", |totals| totals.collective_bytes);
     let mut opcodes: Vec<&Counted<String, usize>> =
         diff.side_by_side.opcodes.iter().filter(|one| one.before != one.after).collect();
     opcodes.sort_by_key(|one| std::cmp::Reverse(one.before.abs_diff(one.after)));
@@ -352,6 +347,7 @@ fn change_lines(page: &mut Page, lead: &str, change: &Change<'_>) {
 /// The name of what changed.
 pub(super) fn part_text(part: &ChangedPart<'_>) -> String {
     match part {
+        ChangedPart::Opcode => "opcode".to_owned(),
         ChangedPart::Shape => "shape".to_owned(),
         ChangedPart::Sharding => "sharding".to_owned(),
         ChangedPart::Constant => "constant".to_owned(),

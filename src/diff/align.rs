@@ -95,6 +95,7 @@ pub(super) fn align<'m>(
     matching.step(Among::Several, |body, i| Some((class(body, i).opcode, op_name(body, i)?)));
     matching.neighbors(Neighbors::SameOpcode);
     matching.step(Among::Several, |body, i| Some((class(body, i).opcode, form(body, i)?)));
+    matching.replaced();
     Alignment { to_b: matching.to_b, to_a: matching.to_a }
 }
 
@@ -171,6 +172,27 @@ impl<'b, 'c, 'm> Matching<'b, 'c, 'm> {
         // The map has no order of its own.
         pairs.sort_unstable();
         pairs.into_iter().for_each(|(a, b)| self.join(a, b));
+    }
+
+    /// Matches instructions of one shape whose operands are matched, whatever their opcodes: one took the place of the other.
+    fn replaced(&mut self) {
+        let mut of_b: FxHashMap<(Number, Vec<u32>), Option<usize>> = FxHashMap::default();
+        for (y, instr) in self.b.instrs.iter().enumerate().filter(|&(y, _)| self.to_a[y].is_none()) {
+            let operands = instr.operands().iter().map(|operand| operand.index() as u32).collect();
+            let entry = of_b.entry((self.b.classes[y].shape, operands));
+            entry.and_modify(|several| *several = None).or_insert(Some(y));
+        }
+        // Operands come before their users, so that a chain is matched from its beginning.
+        for (x, instr) in self.a.instrs.iter().enumerate() {
+            let operands = instr.operands().iter().map(|operand| self.to_b[operand.index()]);
+            if self.to_b[x].is_none()
+                && !instr.operands().is_empty()
+                && let Some(operands) = operands.collect::<Option<Vec<u32>>>()
+                && let Some(&Some(y)) = of_b.get(&(self.a.classes[x].shape, operands))
+            {
+                self.join(x, y);
+            }
+        }
     }
 
     /// Matches operands and users of matched instructions, and theirs, as far as that leads.

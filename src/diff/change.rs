@@ -9,6 +9,8 @@ use crate::hlo::raw::{CompId, InstrRef};
 /// The part of an instruction that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChangedPart<'m> {
+    /// The opcode: another instruction of the same shape and operands. Its attributes are not compared.
+    Opcode,
     /// The shape of the result.
     Shape,
     /// The sharding: that of Shardy where it changed, which names axes, else that of HLO.

@@ -63,7 +63,11 @@ impl<'m> Comparison<'_, '_, 'm> {
     fn instruction(&self, x: usize, y: usize, classifier: &mut Classifier<'m>) -> Vec<Change<'m>> {
         let Matched { before, after, .. } = self.matched;
         let mut found = Vec::new();
-        if before.classes[x].label != after.classes[y].label {
+        if before.classes[x].opcode != after.classes[y].opcode {
+            let texts = [before.instrs[x], after.instrs[y]].map(|instr| Some(instr.opcode_text().into()));
+            let [before, after] = texts;
+            found.push(Change { part: ChangedPart::Opcode, before, after });
+        } else if before.classes[x].label != after.classes[y].label {
             self.label(x, y, classifier, &mut found);
         }
         let (x, y) = (before.instrs[x], after.instrs[y]);

@@ -1,6 +1,6 @@
 //! Which computation of one module is which of the other.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, hash::Hash};
 
 use rustc_hash::FxHashMap;
 
@@ -46,7 +46,7 @@ impl Numbered<'_, '_> {
     }
 }
 
-/// Pairs the entries, computations that are equal, those that matched instructions call, and those of one name that are left.
+/// Pairs the entries, the computations that matched instructions call, those left that are equal, and those of one name.
 pub(super) fn pair<'c, 'm>(
     a: Numbered<'c, 'm>,
     b: Numbered<'c, 'm>,
@@ -54,38 +54,59 @@ pub(super) fn pair<'c, 'm>(
 ) -> Pairs<'c, 'm> {
     let (to_b, to_a) = (vec![None; a.module.ids().len()], vec![None; b.module.ids().len()]);
     let pairs = Pairs { to_b, to_a, matched: FxHashMap::default(), unequal: Vec::new() };
-    let mut search = Search { a, b, pairs, queue: VecDeque::new() };
+    let open = [a, b].map(|side| {
+        let mut open: FxHashMap<Number, usize> = FxHashMap::default();
+        side.module.ids().for_each(|id| *open.entry(side.number(id)).or_default() += 1);
+        open
+    });
+    let mut search = Search { a, b, pairs, open, queue: VecDeque::new(), deferred: VecDeque::new() };
     search.join(a.module.entry(), b.module.entry(), None);
+    search.follow(classifier);
     search.join_by(|side, id| side.number(id));
     search.follow(classifier);
+    while let Some((x, y, arguments)) = search.deferred.pop_front() {
+        search.join(x, y, arguments);
+        search.follow(classifier);
+    }
     search.join_by(|side, id| side.module.computation_name(id));
     search.follow(classifier);
     search.pairs
 }
 
+/// Two computations, and for parameters of one those of the other that get the same arguments.
+type Pair = (CompId, CompId, Option<Arguments>);
+
 struct Search<'c, 'm> {
     a: Numbered<'c, 'm>,
     b: Numbered<'c, 'm>,
     pairs: Pairs<'c, 'm>,
-    /// Unequal pairs whose instructions have not been matched.
-    queue: VecDeque<(CompId, CompId, Option<Arguments>)>,
+    /// For each side, how many computations with a number have no pair.
+    open: [FxHashMap<Number, usize>; 2],
+    /// Pairs whose instructions have not been looked at.
+    queue: VecDeque<Pair>,
+    /// Unequal computations that matched instructions call, while one of them is equal to another one without a pair.
+    deferred: VecDeque<Pair>,
 }
 
 impl<'c, 'm> Search<'c, 'm> {
     /// Pairs two computations unless one of them is paired.
     fn join(&mut self, a: CompId, b: CompId, arguments: Option<Arguments>) {
-        let Pairs { to_b, to_a, .. } = &mut self.pairs;
-        if to_b[a.index()].is_none() && to_a[b.index()].is_none() {
-            to_b[a.index()] = Some(b);
-            to_a[b.index()] = Some(a);
-            if self.a.number(a) != self.b.number(b) {
-                self.queue.push_back((a, b, arguments));
+        if self.are_open(a, b) {
+            self.pairs.to_b[a.index()] = Some(b);
+            self.pairs.to_a[b.index()] = Some(a);
+            for (open, number) in self.open.iter_mut().zip([self.a.number(a), self.b.number(b)]) {
+                open.entry(number).and_modify(|count| *count -= 1);
             }
+            self.queue.push_back((a, b, arguments));
         }
     }
 
+    fn are_open(&self, a: CompId, b: CompId) -> bool {
+        self.pairs.to_b[a.index()].is_none() && self.pairs.to_a[b.index()].is_none()
+    }
+
     /// Pairs computations with the same key, in the order of the texts.
-    fn join_by<K: std::hash::Hash + Eq>(&mut self, key: impl Fn(Numbered<'c, 'm>, CompId) -> K) {
+    fn join_by<K: Hash + Eq>(&mut self, key: impl Fn(Numbered<'c, 'm>, CompId) -> K) {
         let mut of_b: FxHashMap<K, VecDeque<CompId>> = FxHashMap::default();
         for id in self.b.module.ids().filter(|id| self.pairs.to_a[id.index()].is_none()) {
             of_b.entry(key(self.b, id)).or_default().push_back(id);
@@ -99,27 +120,70 @@ impl<'c, 'm> Search<'c, 'm> {
         }
     }
 
-    /// Matches the instructions of unequal pairs, and pairs the computations that matched instructions call.
+    /// Pairs the computations that paired computations call, and theirs, and matches the instructions of unequal pairs.
     fn follow(&mut self, classifier: &mut Classifier<'m>) {
         while let Some((a, b, arguments)) = self.queue.pop_front() {
+            if self.a.number(a) == self.b.number(b) {
+                self.callees_of_equal(a, b);
+                continue;
+            }
             let before = Body::new(self.a.module, a, self.a.classes);
             let after = Body::new(self.b.module, b, self.b.classes);
             let alignment = align(&before, &after, arguments.as_ref(), classifier);
-            for (x, y) in alignment.to_b.iter().enumerate().filter_map(|(x, y)| Some((x, (*y)?))) {
-                let (x, y) = (before.instrs[x], after.instrs[y as usize]);
-                for ((attr_x, callee_x), (attr_y, callee_y)) in x.callees().zip(y.callees()) {
-                    if attr_x == attr_y {
-                        self.join(
-                            callee_x,
-                            callee_y,
-                            takes_operands(x).then(|| arguments_of(x, y, &alignment)),
-                        );
-                    }
-                }
-            }
+            let matched = alignment.to_b.iter().enumerate().filter_map(|(x, y)| Some((x, (*y)? as usize)));
+            let matched: Vec<_> = matched.map(|(x, y)| (before.instrs[x], after.instrs[y])).collect();
+            self.callees(&matched, &alignment);
             let parameters = parameters(&before, &after, &alignment);
             self.pairs.matched.insert(a, self.pairs.unequal.len());
             self.pairs.unequal.push(Matched { before, after, alignment, parameters });
+        }
+    }
+
+    /// Pairs what equal computations call: their instructions are equal, too.
+    fn callees_of_equal(&mut self, a: CompId, b: CompId) {
+        let [of_a, of_b] = [(self.a, a), (self.b, b)].map(|(side, id)| {
+            let instrs = side.module.instructions(id).zip(&side.classes.of(id).instrs);
+            let calls = instrs.filter(|(instr, _)| instr.callees().next().is_some());
+            let mut calls: Vec<(Number, InstrRef<'m>)> =
+                calls.map(|(instr, class)| (class.value, instr)).collect();
+            calls.sort_by_key(|&(value, _)| value);
+            calls
+        });
+        for ((_, x), (_, y)) in of_a.into_iter().zip(of_b) {
+            for ((_, x), (_, y)) in x.callees().zip(y.callees()) {
+                self.join(x, y, None);
+            }
+        }
+    }
+
+    /// Pairs what matched instructions call, the equal ones first.
+    fn callees(&mut self, matched: &[(InstrRef<'m>, InstrRef<'m>)], alignment: &Alignment) {
+        let mut unequal = Vec::new();
+        for &(x, y) in matched {
+            for ((attr_x, callee_x), (attr_y, callee_y)) in x.callees().zip(y.callees()) {
+                if attr_x != attr_y {
+                    continue;
+                }
+                if self.a.number(callee_x) == self.b.number(callee_y) {
+                    self.join(callee_x, callee_y, None);
+                } else {
+                    unequal.push((x, y, callee_x, callee_y));
+                }
+            }
+        }
+        for (x, y, callee_x, callee_y) in unequal {
+            if !self.are_open(callee_x, callee_y) {
+                continue;
+            }
+            let arguments = takes_operands(x).then(|| arguments_of(x, y, alignment));
+            let [of_a, of_b] = &self.open;
+            let has_equal =
+                |open: &FxHashMap<Number, usize>, number| open.get(&number).is_some_and(|&n| n > 0);
+            if has_equal(of_b, self.a.number(callee_x)) || has_equal(of_a, self.b.number(callee_y)) {
+                self.deferred.push_back((callee_x, callee_y, arguments));
+            } else {
+                self.join(callee_x, callee_y, arguments);
+            }
         }
     }
 }
