@@ -5,6 +5,7 @@ mod autodiff;
 mod bad_input;
 mod chat_templates;
 mod compile;
+mod diff;
 mod docs;
 mod files;
 mod grammar;

@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),
     ("analyze", &["base", "hlo"]),
+    ("diff", &["base", "hlo", "analyze"]),
     (
         "train",
         &[
@@ -82,6 +83,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "step",
             "runtime",
             "train",
+            "analyze",
+            "diff",
             "app",
         ],
     ),

@@ -6,6 +6,7 @@ mod compute_type;
 mod defaults;
 mod error;
 mod fit_report;
+pub mod hlo_files;
 mod parsed;
 pub mod resolve;
 pub mod resources;

@@ -20,6 +20,12 @@ mod generate;
 
 mod dump;
 
+mod diff;
+
+mod diff_json;
+
+mod diff_text;
+
 mod target_report;
 
 mod compile;
@@ -75,6 +81,8 @@ enum Command {
     },
     /// Print the HLO module of a step
     Dump(dump::Dump),
+    /// Compare two HLO modules by what they compute
+    Diff(diff::Diff),
     /// Check a mesh config and print the bytes of each device
     Check(mesh::Check),
     /// Explain how tensors are sharded, with the line of the mesh config that decides it
@@ -181,6 +189,7 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Compile(compile) => compile.run(env),
         Command::CompileWorker { folder } => worker::serve(&folder),
         Command::Dump(dump) => dump.run(env),
+        Command::Diff(diff) => diff.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),
         Command::Plugin(plugin) => plugin.run(env),
