@@ -133,9 +133,10 @@ fn push_numbers(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<()
 fn push_ranges(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Diagnostic> {
     let opcode = instr.opcode.as_str();
     if opcode == "slice" || !instr.slice_dimensions.is_empty() {
-        let ranges = instr.slice_dimensions.iter().map(|range| match range.stride {
-            1 => format!("[{}:{}]", range.start, range.limit),
-            stride => format!("[{}:{}:{stride}]", range.start, range.limit),
+        let strided = instr.slice_dimensions.iter().any(|range| range.stride != 1);
+        let ranges = instr.slice_dimensions.iter().map(|range| match strided {
+            false => format!("[{}:{}]", range.start, range.limit),
+            true => format!("[{}:{}:{}]", range.start, range.limit, range.stride),
         });
         attrs.value("slice", format_args!("{{{}}}", ranges.collect::<Vec<_>>().join(", ")));
     }
@@ -296,7 +297,8 @@ fn push_domain(
         return Ok(());
     }
     let mut text = String::from("{kind=\"sharding\"");
-    for (name, sharding) in [("entry", entry), ("exit", exit)] {
+    // The text calls the sharding of the operand entry, the message calls it exit.
+    for (name, sharding) in [("entry", exit), ("exit", entry)] {
         if let Some(sharding) = sharding {
             let _ = write!(text, ", {name}=");
             push_sharding(&mut text, sharding, scope.payloads)?;
@@ -363,9 +365,9 @@ pub(super) fn push_common(
     if let Some(statistics) = instr.statistics_viz.as_ref().filter(|viz| !viz.statistics.is_empty()) {
         attrs.value("statistics", statistics_text(statistics)?);
     }
-    if let (Some(origin), Some(shape)) = (&instr.original_value, &instr.shape) {
+    if let Some(origin) = &instr.original_value {
         let mut text = String::new();
-        push_origin(&mut text, origin, shape)?;
+        push_origin(&mut text, origin, instr.shape.as_deref())?;
         attrs.value("origin", text);
     }
     if let Some(metadata) = &instr.metadata {

@@ -11,7 +11,7 @@ use super::{
     messages_instr::HloInstructionProto,
     text_attrs::Attrs,
     text_instr::{frontend_attributes, push_common, push_own},
-    text_shape::{join, push_literal, push_program_shape, push_shape},
+    text_shape::{join, push_literal, push_program_shape, push_shape, push_signature, separator, valid_name},
     text_sharding::push_original_array,
 };
 use crate::{
@@ -141,15 +141,6 @@ fn decode_computations(module: &HloModuleProto) -> Result<Vec<HloComputationProt
     module.computations.iter().map(decode).collect()
 }
 
-/// A name that HLO text can have after `%`.
-fn valid_name(name: &str) -> Result<&str, Diagnostic> {
-    let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    if !name.is_empty() && name.bytes().all(valid) {
-        return Ok(name);
-    }
-    Err(format!("expected a name of letters, digits, `_`, `.` and `-`, found {name:?}").into())
-}
-
 fn header(
     out: &mut String,
     module: &HloModuleProto,
@@ -229,8 +220,11 @@ fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) 
             let inner = module_text(recovery, None, depth + 1)?;
             text.push_str(",\n  \"\n");
             for line in inner.trim_end().lines() {
-                let _ = writeln!(text, "    {}", line.replace('\\', "\\\\").replace('"', "\\\""));
+                let line = line.replace('\\', "\\\\").replace('"', "\\\"");
+                let indent = if line.is_empty() { "" } else { "    " };
+                let _ = writeln!(text, "{indent}{line}");
             }
+            text.push_str("\n\n");
             text.push_str("  \"");
         }
         text.push('\n');
@@ -299,6 +293,11 @@ fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> 
     if head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
         return Ok(None);
     }
+    // What spells the opcode and `-start` together may be another opcode.
+    let spelled = |suffix: &str| Opcode::from_name(&format!("{}{suffix}", head.opcode)).is_some();
+    if ["-start", "-update", "-done"].into_iter().any(spelled) {
+        return Ok(None);
+    }
     for (parameter, &operand) in parameters.iter().zip(&head.operand_ids) {
         let parameter: Head = decode(parameter)?;
         if parameter.opcode != "parameter" || parameter.id != operand {
@@ -356,7 +355,11 @@ impl Printer<'_> {
             }
         }
         let is_entry = computation.id == self.module.entry_computation_id;
-        let _ = writeln!(out, "{}%{} {{", if is_entry { "ENTRY " } else { "" }, computation.name);
+        let _ = write!(out, "{}%{}", if is_entry { "ENTRY " } else { "" }, computation.name);
+        if let Some(shape) = &computation.program_shape {
+            push_signature(out, shape)?;
+        }
+        out.push_str(" {\n");
         for position in self.order(&positions)? {
             let instr: HloInstructionProto = decode(&computation.instructions[position])?;
             let printed = self.instruction(out, &instr, &scope);
@@ -435,7 +438,7 @@ impl Printer<'_> {
             "constant" => push_literal(out, instr.literal.as_ref().ok_or("missing literal")?, false)?,
             _ => {
                 for (index, id) in instr.operand_ids.iter().enumerate() {
-                    let _ = write!(out, "{}%{}", if index == 0 { "" } else { ", " }, scope.name(*id)?);
+                    let _ = write!(out, "{}%{}", separator(index), scope.name(*id)?);
                 }
             }
         }

@@ -29,12 +29,33 @@ pub(super) fn element_type(number: i32) -> Result<PrimitiveType, Diagnostic> {
     found.ok_or_else(|| format!("unknown element type: {number}").into())
 }
 
-/// Appends a shape with its layouts.
-pub(super) fn push_shape(out: &mut String, shape: &ShapeProto) -> Result<(), Diagnostic> {
-    nested(out, shape, 0)
+/// Whether a shape is printed with its layouts.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Layouts {
+    Printed,
+    LeftOut,
 }
 
-fn nested(out: &mut String, shape: &ShapeProto, depth: usize) -> Result<(), Diagnostic> {
+/// Appends a shape with its layouts.
+pub(super) fn push_shape(out: &mut String, shape: &ShapeProto) -> Result<(), Diagnostic> {
+    nested(out, shape, Layouts::Printed, 0)
+}
+
+/// What separates the elements of a list: XLA counts every fifth.
+pub(super) fn separator(index: usize) -> String {
+    match index {
+        0 => String::new(),
+        _ if index % 5 == 0 => format!(", /*index={index}*/"),
+        _ => ", ".to_owned(),
+    }
+}
+
+fn nested(
+    out: &mut String,
+    shape: &ShapeProto,
+    layouts: Layouts,
+    depth: usize,
+) -> Result<(), Diagnostic> {
     if depth > MAX_TUPLE_NESTING {
         return Err(format!("expected at most {MAX_TUPLE_NESTING} nested tuples, found more").into());
     }
@@ -42,26 +63,26 @@ fn nested(out: &mut String, shape: &ShapeProto, depth: usize) -> Result<(), Diag
         (TUPLE, elements) => {
             out.push('(');
             for (index, element) in elements.iter().enumerate() {
-                out.push_str(if index == 0 { "" } else { ", " });
-                nested(out, element, depth + 1)?;
+                out.push_str(&separator(index));
+                nested(out, element, layouts, depth + 1)?;
             }
             out.push(')');
             Ok(())
         }
         (BUFFER, [inner]) => {
             out.push_str("b(");
-            nested(out, inner, depth + 1)?;
+            nested(out, inner, layouts, depth + 1)?;
             out.push(')');
             Ok(())
         }
         (BUFFER, elements) => {
             Err(format!("expected one shape in a buffer, found {}", elements.len()).into())
         }
-        _ => array(out, shape),
+        _ => array(out, shape, layouts),
     }
 }
 
-fn array(out: &mut String, shape: &ShapeProto) -> Result<(), Diagnostic> {
+fn array(out: &mut String, shape: &ShapeProto, layouts: Layouts) -> Result<(), Diagnostic> {
     let rank = shape.dimensions.len();
     if rank > MAX_DIMS {
         return Err(format!("expected at most {MAX_DIMS} dimensions, found {rank}").into());
@@ -79,8 +100,8 @@ fn array(out: &mut String, shape: &ShapeProto) -> Result<(), Diagnostic> {
     }
     out.push(']');
     match &shape.layout {
-        Some(layout) => push_layout(out, layout),
-        None => Ok(()),
+        Some(layout) if layouts == Layouts::Printed => push_layout(out, layout),
+        _ => Ok(()),
     }
 }
 
@@ -151,11 +172,31 @@ fn push_level_types(out: &mut String, layout: &LayoutProto) -> Result<(), Diagno
     Ok(())
 }
 
+/// Appends `(a: f32[2]) -> f32[2]`, the head of a computation.
+pub(super) fn push_signature(out: &mut String, shape: &ProgramShapeProto) -> Result<(), Diagnostic> {
+    out.push_str(" (");
+    for (index, (parameter, name)) in shape.parameters.iter().zip(&shape.parameter_names).enumerate() {
+        let _ = write!(out, "{}{}: ", if index == 0 { "" } else { ", " }, valid_name(name)?);
+        nested(out, parameter, Layouts::LeftOut, 0)?;
+    }
+    out.push_str(") -> ");
+    nested(out, shape.result.as_ref().ok_or("missing result of a program shape")?, Layouts::LeftOut, 0)
+}
+
+/// A name that HLO text can have after `%`.
+pub(super) fn valid_name(name: &str) -> Result<&str, Diagnostic> {
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    if !name.is_empty() && name.bytes().all(valid) {
+        return Ok(name);
+    }
+    Err(format!("expected a name of letters, digits, `_`, `.` and `-`, found {name:?}").into())
+}
+
 /// Appends `(f32[2]{0})->f32[2]{0}`.
 pub(super) fn push_program_shape(out: &mut String, shape: &ProgramShapeProto) -> Result<(), Diagnostic> {
     out.push('(');
     for (index, parameter) in shape.parameters.iter().enumerate() {
-        out.push_str(if index == 0 { "" } else { ", " });
+        out.push_str(&separator(index));
         push_shape(out, parameter)?;
     }
     out.push_str(")->");
@@ -220,9 +261,7 @@ impl<'l> Elements<'l> {
         let expected = dims.iter().try_fold(1_usize, |count, &size| count.checked_mul(size));
         let expected = expected.ok_or("expected fewer elements of a literal")?;
         let found = literal.count(element);
-        // Types of fewer than eight bits fill the last byte up.
-        let per_byte = per_byte(element);
-        if found.div_ceil(per_byte) != expected.div_ceil(per_byte) {
+        if found != expected {
             return Err(format!("expected {expected} elements of {}, found {found}", element.name()).into());
         }
         Ok(Self { literal, element, dims, strides })
@@ -250,12 +289,7 @@ impl<'l> Elements<'l> {
                 index.pop();
             }
         }
-        out.push_str(match (is_tight, size) {
-            (true, _) => "}",
-            // XLA ends a line in front of rows and behind them.
-            (false, 0) => " }",
-            (false, _) => " }",
-        });
+        out.push_str(if is_tight { "}" } else { " }" });
     }
 
     fn push(&self, out: &mut String, at: usize) {
@@ -293,23 +327,11 @@ fn float(element: PrimitiveType, bits: u64) -> String {
     Format::of(element).map_or_else(String::new, |format| format.text(bits))
 }
 
-/// Elements in a byte, of types of fewer than eight bits; else one.
-pub(super) fn per_byte(element: PrimitiveType) -> usize {
-    match element.bits() {
-        bits @ 1..8 => (8 / bits) as usize,
-        _ => 1,
-    }
-}
-
-/// The bits of an element in bytes, which are little-endian and packed from the low bits up.
+/// The bits of an element in bytes: two of them, little-endian, or the low bits of one.
 fn bits_at(bytes: &[u8], width: u64, at: usize) -> u64 {
     match width {
         16 => u64::from(u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]])),
-        8 => u64::from(bytes[at]),
-        width => {
-            let bit = at as u64 * width;
-            u64::from(bytes[(bit / 8) as usize]) >> (bit % 8) & ((1 << width) - 1)
-        }
+        width => u64::from(bytes[at]) & ((1 << width) - 1),
     }
 }
 
@@ -356,7 +378,7 @@ impl LiteralProto {
             P::C64 => self.c64s.len() / 2,
             P::C128 => self.c128s.len() / 2,
             P::Token | P::Opaque => 0,
-            _ => self.bytes(element).len() * 8 / element.bits() as usize,
+            _ => self.bytes(element).len() / element.bits().div_ceil(8) as usize,
         }
     }
 

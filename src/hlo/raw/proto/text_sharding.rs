@@ -1,18 +1,18 @@
 //! Shardings, groups of devices and origins as text.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write, ops::Bound};
 
 use super::{
     escape::push_quoted,
     messages_data::{
         AxisRefProto, MeshProto, NamedShardingProto, OpMetadata, OpSharding, OriginalArrayProto,
-        OriginalValueProto, ShapeProto,
+        OriginalValueElementProto, OriginalValueProto, ShapeProto,
     },
     messages_instr::HloInstructionProto,
     text_instr::push_metadata,
-    text_shape::{TUPLE, join},
+    text_shape::{TUPLE, join, separator},
 };
-use crate::base::Diagnostic;
+use crate::{base::Diagnostic, hlo::limits::MAX_TUPLE_NESTING};
 
 /// `OpSharding.Type`, in the order of its numbers.
 pub(super) const KINDS: &[&str] =
@@ -33,7 +33,7 @@ pub(super) fn push_sharding(
             if element.kind == TUPLE_OF_SHARDINGS {
                 return Err("expected one sharding for each leaf of a tuple, found a tuple".into());
             }
-            out.push_str(if index == 0 { "" } else { ", " });
+            out.push_str(&separator(index));
             push_sharding(out, element, payloads)?;
         }
     } else if let Some(named) = &sharding.named_sharding {
@@ -247,7 +247,7 @@ pub(super) fn push_groups(out: &mut String, instr: &HloInstructionProto) -> Resu
 pub(super) fn push_origin(
     out: &mut String,
     origin: &OriginalValueProto,
-    shape: &ShapeProto,
+    shape: Option<&ShapeProto>,
 ) -> Result<(), Diagnostic> {
     out.push('{');
     if origin.is_synthetic_call {
@@ -256,42 +256,55 @@ pub(super) fn push_origin(
             return Err("expected no elements in the origin of a synthetic call".into());
         }
     } else {
-        let mut left: Vec<_> = origin.elements.iter().collect();
-        push_origin_leaf(out, &mut left, shape, &mut Vec::new())?;
-        if let Some(element) = left.first() {
-            let message = format!("expected an element of the shape, found origin of {:?}", element.shape_index);
-            return Err(message.into());
-        }
+        let elements = origin.elements.iter().map(|element| (element.shape_index.as_slice(), element)).collect();
+        push_origin_tree(out, &elements, shape, &mut Vec::new())?;
     }
     out.push('}');
     Ok(())
 }
 
-fn push_origin_leaf(
+/// Appends the leaf with this index, or a tuple of what is inside of it.
+fn push_origin_tree(
     out: &mut String,
-    left: &mut Vec<&super::messages_data::OriginalValueElementProto>,
-    shape: &ShapeProto,
+    elements: &BTreeMap<&[i64], &OriginalValueElementProto>,
+    shape: Option<&ShapeProto>,
     index: &mut Vec<i64>,
 ) -> Result<(), Diagnostic> {
-    if shape.element_type == TUPLE {
-        out.push('(');
-        for (position, element) in shape.tuple_shapes.iter().enumerate() {
-            out.push_str(if position == 0 { "" } else { ", " });
-            index.push(position as i64);
-            push_origin_leaf(out, left, element, index)?;
-            index.pop();
-        }
-        out.push(')');
-        return Ok(());
+    if index.len() > MAX_TUPLE_NESTING {
+        return Err(format!("expected at most {MAX_TUPLE_NESTING} nested tuples, found more").into());
     }
-    out.push('{');
-    if let Some(position) = left.iter().position(|element| element.shape_index == *index) {
-        let element = left.remove(position);
+    let inner = shape.filter(|shape| shape.element_type == TUPLE).map_or(&[][..], |shape| &shape.tuple_shapes);
+    let is_tuple = shape.is_some_and(|shape| shape.element_type == TUPLE);
+    // The last element inside of this one has the largest index.
+    let mut next = index.clone();
+    next.push(i64::MAX);
+    let last = elements.range::<[i64], _>((Bound::Excluded(&index[..]), Bound::Included(&next[..]))).next_back();
+    let last = last.map(|(found, _)| found[index.len()]);
+    if let Some(element) = elements.get(&index[..]).filter(|_| last.is_none()) {
+        out.push('{');
         if let Some(array) = &element.original_array {
             push_original_array(out, array);
         }
+        out.push('}');
+        return Ok(());
     }
-    out.push('}');
+    if !is_tuple && last.is_none() {
+        out.push_str("{}");
+        return Ok(());
+    }
+    let count = last.map_or(0, |last| last.saturating_add(1)).max(inner.len() as i64);
+    if count > inner.len() as i64 {
+        let expected = inner.len();
+        return Err(format!("expected an origin of {expected} elements, found index {}", count - 1).into());
+    }
+    out.push('(');
+    for position in 0..count {
+        out.push_str(if position == 0 { "" } else { ", " });
+        index.push(position);
+        push_origin_tree(out, elements, inner.get(position as usize), index)?;
+        index.pop();
+    }
+    out.push(')');
     Ok(())
 }
 
