@@ -348,6 +348,11 @@ impl<'m> InstrRef<'m> {
         self.module.str_in(self.computation, self.instr.payload)
     }
 
+    /// Where the payload is in the text.
+    pub(super) fn payload_span(self) -> Span {
+        self.instr.payload
+    }
+
     /// The value of an attribute, as it is in the text.
     pub fn attr(self, name: AttrName) -> Option<&'m str> {
         let attrs = &self.computation.attrs[self.instr.attr_range()];

@@ -1,0 +1,486 @@
+//! A module as the HLO text that XLA prints for it.
+
+use std::fmt::Write;
+
+use prost::{Message, bytes::Bytes};
+use rustc_hash::FxHashMap;
+
+use super::{
+    escape::push_quoted,
+    messages::{HloComputationProto, HloModuleConfigProto, HloModuleProto, StackFrameIndexProto},
+    messages_instr::HloInstructionProto,
+    text_attrs::Attrs,
+    text_instr::{frontend_attributes, push_common, push_own},
+    text_shape::{join, push_literal, push_program_shape, push_shape, push_signature, separator, valid_name},
+    text_sharding::push_original_array,
+};
+use crate::{
+    base::{Diagnostic, Location},
+    hlo::raw::Opcode,
+};
+
+/// `PrimitiveType.PRED`.
+const PRED: i32 = 1;
+
+/// What the text of other instructions needs of an instruction.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    opcode: String,
+    #[prost(message, optional, tag = "3")]
+    shape: Option<ShapeHead>,
+    #[prost(int64, tag = "35")]
+    id: i64,
+    #[prost(int64, repeated, tag = "36")]
+    operand_ids: Vec<i64>,
+    #[prost(int64, repeated, tag = "38")]
+    called_computation_ids: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ShapeHead {
+    #[prost(int32, tag = "2")]
+    element_type: i32,
+}
+
+/// An instruction, as those of the same computation refer to it.
+pub(super) struct InstrName {
+    name: String,
+    pub element_type: i32,
+    /// The computation that it starts, waits for or asks after, if its text leaves that out.
+    wrapped: Option<i64>,
+}
+
+/// A computation, as instructions refer to it.
+struct CompName {
+    name: String,
+    thread: String,
+    /// The one instruction beside the parameters, which are its operands in order.
+    only: Option<Bytes>,
+}
+
+/// What the text of an instruction refers to.
+pub(super) struct Scope<'p> {
+    computations: &'p FxHashMap<i64, CompName>,
+    pub instrs: FxHashMap<i64, InstrName>,
+    pub payloads: &'p [Vec<u8>],
+}
+
+impl Scope<'_> {
+    pub(super) fn name(&self, id: i64) -> Result<&str, Diagnostic> {
+        let found = self.instrs.get(&id);
+        found.map(|instr| instr.name.as_str()).ok_or_else(|| format!("unknown instruction id {id}").into())
+    }
+
+    pub(super) fn computation_name(&self, id: i64) -> Result<&str, Diagnostic> {
+        let found = self.computations.get(&id);
+        found.map(|found| found.name.as_str()).ok_or_else(|| format!("unknown computation id {id}").into())
+    }
+
+    pub(super) fn is_pred(&self, id: Option<&i64>) -> bool {
+        id.and_then(|id| self.instrs.get(id)).is_some_and(|instr| instr.element_type == PRED)
+    }
+}
+
+/// The text of a module. Locations of errors name computations and instructions.
+pub(super) fn text(
+    module: &HloModuleProto,
+    config: Option<&HloModuleConfigProto>,
+    file: &str,
+) -> Result<String, Diagnostic> {
+    let located = |error: Diagnostic| if error.location == Location::default() {
+        error.located(Location::file(file))
+    } else {
+        Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
+    };
+    module_text(module, config, 0).map_err(located)
+}
+
+fn module_text(
+    module: &HloModuleProto,
+    config: Option<&HloModuleConfigProto>,
+    depth: usize,
+) -> Result<String, Diagnostic> {
+    let mut out = String::from("HloModule ");
+    out.push_str(valid_name(&module.name)?);
+    header(&mut out, module, config, depth)?;
+    out.push_str("\n\n");
+    if let Some(frames) = &module.stack_frame_index {
+        stack_frames(&mut out, frames);
+    }
+    let computations = decode_computations(module)?;
+    let names = computation_names(&computations)?;
+    let wrapped = wrapped_computations(&computations, &names)?;
+    for computation in &computations {
+        if wrapped.contains(&computation.id) && computation.id != module.entry_computation_id {
+            continue;
+        }
+        let located = |error: Diagnostic| match &error.location.item {
+            None => error.on(computation.name.as_str()),
+            Some(item) => {
+                let item = format!("{}/{item}", computation.name);
+                error.on(item)
+            }
+        };
+        let printed = Printer { module, names: &names, wrapped: &wrapped, computation };
+        printed.print(&mut out).map_err(located)?;
+    }
+    if !names.contains_key(&module.entry_computation_id) {
+        return Err(format!("unknown entry computation id {}", module.entry_computation_id).into());
+    }
+    Ok(out)
+}
+
+fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, Diagnostic> {
+    M::decode(bytes.clone()).map_err(|error| error.to_string().into())
+}
+
+fn decode_computations(module: &HloModuleProto) -> Result<Vec<HloComputationProto>, Diagnostic> {
+    module.computations.iter().map(decode).collect()
+}
+
+fn header(
+    out: &mut String,
+    module: &HloModuleProto,
+    config: Option<&HloModuleConfigProto>,
+    depth: usize,
+) -> Result<(), Diagnostic> {
+    let mut attrs = Attrs(out);
+    attrs.flag("is_scheduled", module.schedule.is_some());
+    if let Some(alias) = module.input_output_alias.as_ref().filter(|alias| !alias.entries.is_empty()) {
+        let mut entries = Vec::new();
+        for entry in &alias.entries {
+            let kind = match entry.kind {
+                0 | 1 => "may-alias",
+                2 => "must-alias",
+                other => return Err(format!("unknown kind of an alias: {other}").into()),
+            };
+            let (output, element) = (join(&entry.output_shape_index), join(&entry.parameter_shape_index));
+            entries.push(format!("{{{output}}}: ({}, {{{element}}}, {kind})", entry.parameter_number));
+        }
+        attrs.value("input_output_alias", format_args!("{{ {} }}", entries.join(", ")));
+    }
+    if let Some(donor) = module.buffer_donor.as_ref().filter(|donor| !donor.entries.is_empty()) {
+        let entries = donor.entries.iter().map(|entry| {
+            format!("({}, {{{}}})", entry.parameter_number, join(&entry.parameter_shape_index))
+        });
+        attrs.value("buffer_donor", format_args!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")));
+    }
+    attrs.flag("alias_passthrough_params", config.is_some_and(|config| config.alias_passthrough_params));
+    let layout = config.and_then(|config| config.entry_computation_layout.as_ref());
+    if let Some(shape) = layout.or(module.host_program_shape.as_ref()).filter(|shape| shape.result.is_some()) {
+        let mut text = String::new();
+        push_program_shape(&mut text, shape)?;
+        attrs.value("entry_computation_layout", format_args!("{{{text}}}"));
+    }
+    if let Some(config) = config {
+        let name = "allow_spmd_sharding_propagation_to_parameters";
+        // One `false` is the default.
+        let is_default = |list: &[bool]| list.iter().all(|&allowed| !allowed) && list.len() < 2;
+        for (name, list) in [
+            (name, &config.allow_spmd_sharding_propagation_to_parameters),
+            ("allow_spmd_sharding_propagation_to_output", &config.allow_spmd_sharding_propagation_to_output),
+        ] {
+            if !is_default(list) {
+                attrs.list(name, list);
+            }
+        }
+        for (name, count) in [("replica_count", config.replica_count), ("num_partitions", config.num_partitions)] {
+            if !matches!(count, 0 | 1) {
+                attrs.value(name, count);
+            }
+        }
+    }
+    if let Some(frontend) = module.frontend_attributes.as_ref().filter(|frontend| !frontend.map.is_empty()) {
+        attrs.value("frontend_attributes", frontend_attributes(frontend)?);
+    }
+    recovery_table(&mut attrs, module, depth)
+}
+
+/// Pairs of values, with the text of the module that computes the one from the other.
+fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) -> Result<(), Diagnostic> {
+    let Some(table) = &module.original_value_recovery_table else { return Ok(()) };
+    if depth > 0 {
+        return Err("expected no table of recovery modules in a recovery module".into());
+    }
+    let mut text = String::from("{\n");
+    for entry in &table.entries {
+        text.push_str("  {");
+        if let Some(old) = &entry.old_original_array {
+            push_original_array(&mut text, old);
+        }
+        text.push_str("} : {");
+        if let Some(new) = &entry.new_original_array {
+            push_original_array(&mut text, new);
+        }
+        text.push('}');
+        if let Some(recovery) = &entry.recovery_module {
+            let inner = module_text(recovery, None, depth + 1)?;
+            text.push_str(",\n  \"\n");
+            for line in inner.trim_end().lines() {
+                let line = line.replace('\\', "\\\\").replace('"', "\\\"");
+                let indent = if line.is_empty() { "" } else { "    " };
+                let _ = writeln!(text, "{indent}{line}");
+            }
+            text.push_str("\n\n");
+            text.push_str("  \"");
+        }
+        text.push('\n');
+    }
+    text.push('}');
+    attrs.value("origin_recovery_table", text);
+    Ok(())
+}
+
+fn stack_frames(out: &mut String, frames: &StackFrameIndexProto) {
+    if frames.file_names.is_empty() && frames.stack_frames.is_empty() {
+        return;
+    }
+    for (heading, names) in [("FileNames", &frames.file_names), ("FunctionNames", &frames.function_names)] {
+        let _ = writeln!(out, "{heading}");
+        for (index, name) in names.iter().enumerate() {
+            let _ = write!(out, "{} ", index + 1);
+            push_quoted(out, name.as_bytes());
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    out.push_str("FileLocations\n");
+    for (index, location) in frames.file_locations.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "{} {{file_name_id={} function_name_id={} line={} end_line={} column={} end_column={}}}",
+            index + 1,
+            location.file_name_id,
+            location.function_name_id,
+            location.line,
+            location.end_line,
+            location.column,
+            location.end_column
+        );
+    }
+    out.push_str("\nStackFrames\n");
+    for (index, frame) in frames.stack_frames.iter().enumerate() {
+        // XLA prints the id of the parent plus one.
+        let (location, parent) = (frame.file_location_id, i64::from(frame.parent_frame_id) + 1);
+        let _ = writeln!(out, "{} {{file_location_id={location} parent_frame_id={parent}}}", index + 1);
+    }
+    out.push_str("\n\n");
+}
+
+fn computation_names(
+    computations: &[HloComputationProto],
+) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
+    let mut names = FxHashMap::default();
+    for computation in computations {
+        let name = valid_name(&computation.name)?.to_owned();
+        let found = CompName { name, thread: computation.execution_thread.clone(), only: only(computation)? };
+        if names.insert(computation.id, found).is_some() {
+            return Err(format!("duplicate computation id {}", computation.id).into());
+        }
+    }
+    Ok(names)
+}
+
+/// The one instruction of a computation beside the parameters, which are its operands in order. Async opcodes are spelled
+/// with its opcode.
+fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> {
+    let Some((last, parameters)) = computation.instructions.split_last() else { return Ok(None) };
+    let head: Head = decode(last)?;
+    // A computation whose root is a parameter is one whose text is short in any case.
+    if head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
+        return Ok(None);
+    }
+    // What spells the opcode and `-start` together may be another opcode.
+    let spelled = |suffix: &str| Opcode::from_name(&format!("{}{suffix}", head.opcode)).is_some();
+    if ["-start", "-update", "-done"].into_iter().any(spelled) {
+        return Ok(None);
+    }
+    for (parameter, &operand) in parameters.iter().zip(&head.operand_ids) {
+        let parameter: Head = decode(parameter)?;
+        if parameter.opcode != "parameter" || parameter.id != operand {
+            return Ok(None);
+        }
+    }
+    Ok(Some(last.clone()))
+}
+
+/// The computations that only async opcodes call, and whose text the spelling of these opcodes replaces.
+fn wrapped_computations(
+    computations: &[HloComputationProto],
+    names: &FxHashMap<i64, CompName>,
+) -> Result<rustc_hash::FxHashSet<i64>, Diagnostic> {
+    let mut wrapped = rustc_hash::FxHashSet::default();
+    let mut others = rustc_hash::FxHashSet::default();
+    for computation in computations {
+        for bytes in &computation.instructions {
+            let head: Head = decode(bytes)?;
+            let is_async = matches!(head.opcode.as_str(), "async-start" | "async-update" | "async-done");
+            for id in head.called_computation_ids {
+                let expands = names.get(&id).is_some_and(|found| found.only.is_some());
+                if !is_async || !expands {
+                    others.insert(id);
+                } else if head.opcode == "async-start" {
+                    wrapped.insert(id);
+                }
+            }
+        }
+    }
+    wrapped.retain(|id| !others.contains(id));
+    Ok(wrapped)
+}
+
+/// Prints one computation.
+struct Printer<'p> {
+    module: &'p HloModuleProto,
+    names: &'p FxHashMap<i64, CompName>,
+    wrapped: &'p rustc_hash::FxHashSet<i64>,
+    computation: &'p HloComputationProto,
+}
+
+impl Printer<'_> {
+    fn print(&self, out: &mut String) -> Result<(), Diagnostic> {
+        let computation = self.computation;
+        let mut scope =
+            Scope { computations: self.names, instrs: FxHashMap::default(), payloads: &self.module.payloads };
+        let mut positions = FxHashMap::default();
+        for (position, bytes) in computation.instructions.iter().enumerate() {
+            let head: Head = decode(bytes)?;
+            let id = head.id;
+            positions.insert(id, position);
+            if scope.instrs.insert(id, self.instr_name(head, &scope)?).is_some() {
+                return Err(format!("duplicate instruction id {id}").into());
+            }
+        }
+        let is_entry = computation.id == self.module.entry_computation_id;
+        let _ = write!(out, "{}%{}", if is_entry { "ENTRY " } else { "" }, computation.name);
+        if let Some(shape) = &computation.program_shape {
+            push_signature(out, shape)?;
+        }
+        out.push_str(" {\n");
+        for position in self.order(&positions)? {
+            let instr: HloInstructionProto = decode(&computation.instructions[position])?;
+            let printed = self.instruction(out, &instr, &scope);
+            printed.map_err(|error| error.on(instr.name))?;
+        }
+        out.push('}');
+        if !computation.execution_thread.is_empty() && computation.execution_thread != "main" {
+            out.push_str(", execution_thread=");
+            push_quoted(out, computation.execution_thread.as_bytes());
+        }
+        out.push_str("\n\n");
+        Ok(())
+    }
+
+    fn instr_name(&self, head: Head, scope: &Scope<'_>) -> Result<InstrName, Diagnostic> {
+        valid_name(&head.name)?;
+        let called = || head.called_computation_ids.first().copied();
+        let start = || head.operand_ids.first().and_then(|id| scope.instrs.get(id)?.wrapped);
+        let wrapped = match head.opcode.as_str() {
+            "async-start" => called(),
+            "async-update" | "async-done" => start().or_else(called),
+            _ => None,
+        };
+        let wrapped = wrapped.filter(|id| self.wrapped.contains(id));
+        let element_type = head.shape.map_or(0, |shape| shape.element_type);
+        Ok(InstrName { name: head.name, element_type, wrapped })
+    }
+
+    /// The order in which instructions are printed: the schedule, if there is one.
+    fn order(&self, positions: &FxHashMap<i64, usize>) -> Result<Vec<usize>, Diagnostic> {
+        let count = self.computation.instructions.len();
+        let schedule = self.module.schedule.as_ref();
+        let Some(sequence) = schedule.and_then(|schedule| schedule.sequences.get(&self.computation.id)) else {
+            return Ok((0..count).collect());
+        };
+        let mut order = Vec::with_capacity(count);
+        let mut seen = vec![false; count];
+        for id in &sequence.instruction_ids {
+            let position = positions.get(id).copied().filter(|&position| !seen[position]);
+            let Some(position) = position else {
+                return Err(format!("expected each instruction once in the schedule, found id {id}").into());
+            };
+            seen[position] = true;
+            order.push(position);
+        }
+        if order.len() == count {
+            return Ok(order);
+        }
+        Err(format!("expected {count} instructions in the schedule, found {}", order.len()).into())
+    }
+
+    fn instruction(
+        &self,
+        out: &mut String,
+        instr: &HloInstructionProto,
+        scope: &Scope<'_>,
+    ) -> Result<(), Diagnostic> {
+        let root = if instr.id == self.computation.root_id { "ROOT " } else { "" };
+        let _ = write!(out, "  {root}%{} = ", instr.name);
+        push_shape(out, instr.shape.as_ref().ok_or("missing shape")?)?;
+        let wrapped = scope.instrs.get(&instr.id).and_then(|found| found.wrapped);
+        let wrapped = wrapped.and_then(|id| self.names.get(&id));
+        let inner: Option<HloInstructionProto> =
+            wrapped.and_then(|found| found.only.as_ref()).map(decode).transpose()?;
+        let opcode = match &inner {
+            Some(inner) => {
+                known_opcode(&inner.opcode)?;
+                format!("{}{}", inner.opcode, instr.opcode.trim_start_matches("async"))
+            }
+            None => instr.opcode.clone(),
+        };
+        known_opcode(&instr.opcode)?;
+        let _ = write!(out, " {opcode}(");
+        match instr.opcode.as_str() {
+            "parameter" => drop(write!(out, "{}", instr.parameter_number)),
+            "constant" => push_literal(out, instr.literal.as_ref().ok_or("missing literal")?, false)?,
+            _ => {
+                for (index, id) in instr.operand_ids.iter().enumerate() {
+                    let _ = write!(out, "{}%{}", separator(index), scope.name(*id)?);
+                }
+            }
+        }
+        out.push(')');
+        let mut attrs = Attrs(out);
+        self.thread(&mut attrs, instr);
+        match (&inner, instr.opcode.as_str()) {
+            (Some(inner), "async-start") => {
+                let inner = HloInstructionProto {
+                    output_operand_aliasing: [
+                        inner.output_operand_aliasing.as_slice(),
+                        instr.output_operand_aliasing.as_slice(),
+                    ]
+                    .concat(),
+                    ..inner.clone()
+                };
+                push_own(&mut attrs, &inner, scope)?;
+            }
+            (Some(_), _) => {}
+            (None, _) => push_own(&mut attrs, instr, scope)?,
+        }
+        push_common(&mut attrs, instr, scope)?;
+        out.push('\n');
+        Ok(())
+    }
+
+    /// The thread of the computation that an async opcode starts, if it is not the main one.
+    fn thread(&self, attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
+        if instr.opcode != "async-start" {
+            return attrs.quoted("async_execution_thread", instr.async_execution_thread.as_bytes());
+        }
+        let called = instr.called_computation_ids.first().and_then(|id| self.names.get(id));
+        let thread = called.map_or("", |called| &called.thread);
+        if thread != "main" {
+            attrs.quoted("async_execution_thread", thread.as_bytes());
+        }
+    }
+}
+
+fn known_opcode(opcode: &str) -> Result<(), Diagnostic> {
+    match Opcode::from_name(opcode) {
+        Some(_) => Ok(()),
+        None => Err(format!("unknown opcode: {opcode:?}").into()),
+    }
+}

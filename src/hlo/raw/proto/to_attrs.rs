@@ -1,0 +1,486 @@
+//! Attributes of instructions as fields of their messages.
+
+use super::{
+    messages_data::*,
+    messages_instr::{HloInstructionProto, SliceDimensions},
+    text_attrs::{ALGORITHMS, CONVOLUTION_KINDS, PRECISIONS},
+    text_instr::API_VERSIONS,
+    to_literal, to_shape, to_sharding,
+    value::Value,
+};
+use crate::hlo::raw::cursor::Parsed;
+
+/// Sets the field of an attribute. `Ok(false)` if messages have no field for it.
+pub(super) fn set(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    let found = set_common(instr, name, value)?
+        || set_flag(instr, name, value)?
+        || set_number(instr, name, value)?
+        || set_dims(instr, name, value)?
+        || set_options(instr, name, value)?
+        || set_message(instr, name, value)?;
+    if found {
+        value.end()?;
+    }
+    Ok(found)
+}
+
+/// Attributes that every instruction may have.
+fn set_common(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    match name {
+        "sharding" => {
+            instr.sharding = Some(Box::new(to_sharding::sharding(value, instr.shape.as_deref())?));
+        }
+        "frontend_attributes" => instr.frontend_attributes = Some(Box::new(frontend_attributes(value)?)),
+        "statistics" => instr.statistics_viz = Some(Box::new(statistics(value)?)),
+        "parameter_replication" => {
+            let replicated_at_leaf_buffers = value.bools()?;
+            instr.parameter_replication = Some(Box::new(ParameterReplication { replicated_at_leaf_buffers }));
+        }
+        "origin" => instr.original_value = Some(Box::new(to_sharding::origin(value)?)),
+        "metadata" => instr.metadata = Some(Box::new(to_sharding::metadata(value)?)),
+        "backend_config" => instr.backend_config = value.config()?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn set_flag(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    let is_triangular = instr.opcode == "triangular-solve";
+    let field = match name {
+        "constrain_layout" => &mut instr.constrain_layout,
+        "custom_call_has_side_effect" => &mut instr.custom_call_has_side_effect,
+        "indices_are_sorted" => &mut instr.indices_are_sorted,
+        "is_composite" => &mut instr.is_composite,
+        "is_host_transfer" => &mut instr.is_host_transfer,
+        "is_reverse" => &mut instr.is_reverse,
+        "is_stable" => &mut instr.is_stable,
+        "largest" => &mut instr.largest,
+        "unique_indices" => &mut instr.unique_indices,
+        "use_global_device_ids" => &mut instr.use_global_device_ids,
+        "left_side" => &mut instr.triangular_solve_options.get_or_insert_default().left_side,
+        "unit_diagonal" => &mut instr.triangular_solve_options.get_or_insert_default().unit_diagonal,
+        "lower" if is_triangular => &mut instr.triangular_solve_options.get_or_insert_default().lower,
+        "lower" => &mut instr.cholesky_options.get_or_insert_default().lower,
+        _ => return Ok(false),
+    };
+    *field = value.boolean()?;
+    Ok(true)
+}
+
+fn set_number(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    match name {
+        "exponent_bits" => instr.exponent_bits = value.int32()?,
+        "mantissa_bits" => instr.mantissa_bits = value.int32()?,
+        "cross_program_prefetch_index" => instr.cross_program_prefetch_index = Some(value.int32()?),
+        "epsilon" => instr.epsilon = value.number()? as f32,
+        _ => {
+            let field = match name {
+                "batch_group_count" => &mut instr.batch_group_count,
+                "channel_id" => &mut instr.channel_id,
+                "delta" => &mut instr.delta,
+                "feature_group_count" => &mut instr.feature_group_count,
+                "feature_index" => &mut instr.feature_index,
+                "index" => &mut instr.tuple_index,
+                "k" => &mut instr.k,
+                "num_carries" => &mut instr.num_carries,
+                _ => return Ok(false),
+            };
+            *field = value.int()?;
+        }
+    }
+    Ok(true)
+}
+
+/// Lists of dimensions and sizes.
+fn set_dims(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    match name {
+        "dimensions" => instr.dimensions = value.ints()?,
+        "iota_dimension" | "inferred_dimension" => instr.dimensions = vec![value.int()?],
+        "dynamic_slice_sizes" => instr.dynamic_slice_sizes = value.ints()?,
+        "fft_length" => instr.fft_length = value.ints()?,
+        "slice_sizes" if instr.opcode == "gather" => instr.gather_slice_sizes = value.ints()?,
+        "slice_sizes" => {
+            let slices = value.items(b'{', b'}', Value::ints)?;
+            instr.dynamic_slice_sizes = slices.concat();
+        }
+        "lhs_ragged_dims" => {
+            instr.ragged_dot_dimension_numbers.get_or_insert_default().lhs_ragged_dimensions = value.ints()?;
+        }
+        "rhs_group_dims" => {
+            instr.ragged_dot_dimension_numbers.get_or_insert_default().rhs_group_dimensions = value.ints()?;
+        }
+        _ => return Ok(set_dot(instr, name, value)? || set_gather(instr, name, value)?),
+    }
+    Ok(true)
+}
+
+fn set_dot(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    if !["lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"].contains(&name) {
+        return Ok(false);
+    }
+    let dims = match instr.opcode.as_str() {
+        "ragged-dot" => {
+            let ragged = instr.ragged_dot_dimension_numbers.get_or_insert_default();
+            ragged.dot_dimension_numbers.get_or_insert_default()
+        }
+        _ => instr.dot_dimension_numbers.get_or_insert_default(),
+    };
+    let field = match name {
+        "lhs_batch_dims" => &mut dims.lhs_batch_dimensions,
+        "lhs_contracting_dims" => &mut dims.lhs_contracting_dimensions,
+        "rhs_batch_dims" => &mut dims.rhs_batch_dimensions,
+        _ => &mut dims.rhs_contracting_dimensions,
+    };
+    *field = value.ints()?;
+    Ok(true)
+}
+
+fn set_gather(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    if name == "index_vector_dim" {
+        let dim = value.int()?;
+        if instr.opcode == "gather" {
+            instr.gather_dimension_numbers.get_or_insert_default().index_vector_dim = dim;
+        } else {
+            instr.scatter_dimension_numbers.get_or_insert_default().index_vector_dim = dim;
+        }
+        return Ok(true);
+    }
+    let gather = |instr: &'_ mut HloInstructionProto| instr.gather_dimension_numbers.take().unwrap_or_default();
+    let scatter = |instr: &'_ mut HloInstructionProto| instr.scatter_dimension_numbers.take().unwrap_or_default();
+    match name {
+        "offset_dims" | "collapsed_slice_dims" | "start_index_map" | "operand_batching_dims"
+        | "start_indices_batching_dims" => {
+            let mut dims = gather(instr);
+            let field = match name {
+                "offset_dims" => &mut dims.offset_dims,
+                "collapsed_slice_dims" => &mut dims.collapsed_slice_dims,
+                "start_index_map" => &mut dims.start_index_map,
+                "operand_batching_dims" => &mut dims.operand_batching_dims,
+                _ => &mut dims.start_indices_batching_dims,
+            };
+            *field = value.ints()?;
+            instr.gather_dimension_numbers = Some(dims);
+        }
+        "update_window_dims" | "inserted_window_dims" | "scatter_dims_to_operand_dims"
+        | "input_batching_dims" | "scatter_indices_batching_dims" => {
+            let mut dims = scatter(instr);
+            let field = match name {
+                "update_window_dims" => &mut dims.update_window_dims,
+                "inserted_window_dims" => &mut dims.inserted_window_dims,
+                "scatter_dims_to_operand_dims" => &mut dims.scatter_dims_to_operand_dims,
+                "input_batching_dims" => &mut dims.input_batching_dims,
+                _ => &mut dims.scatter_indices_batching_dims,
+            };
+            *field = value.ints()?;
+            instr.scatter_dimension_numbers = Some(dims);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Words and texts.
+fn set_options(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    match name {
+        "kind" => instr.fusion_kind = value.word("a kind of fusion")?.to_owned(),
+        "direction" => instr.comparison_direction = value.word("a direction")?.to_owned(),
+        "type" => instr.comparison_type = value.word("a type of comparison")?.to_owned(),
+        "fft_type" => instr.fft_type = value.one_of(&["FFT", "IFFT", "RFFT", "IRFFT"])?,
+        "distribution" => instr.distribution = value.one_of(&["rng_invalid", "rng_uniform", "rng_normal"])?,
+        "algorithm" if instr.opcode == "rng-bit-generator" => {
+            instr.rng_algorithm = value.one_of(&["rng_default", "rng_three_fry", "rng_philox"])?;
+        }
+        "algorithm" => {
+            instr.precision_config.get_or_insert_default().algorithm = value.one_of(ALGORITHMS)?;
+        }
+        "operand_precision" => {
+            let precisions = value.items(b'{', b'}', |value| value.one_of(PRECISIONS))?;
+            instr.precision_config.get_or_insert_default().operand_precision = precisions;
+        }
+        "convolution_kind" | "conv_kind" => instr.conv_kind = value.one_of(CONVOLUTION_KINDS)?,
+        "padding_type" => {
+            instr.padding_type = value.one_of(&["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"])?;
+        }
+        "schedule" => {
+            let names = ["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"];
+            instr.custom_call_schedule = value.one_of(&names)?;
+        }
+        "api_version" => instr.custom_call_api_version = value.one_of(API_VERSIONS)?,
+        "transpose_a" => {
+            let names = ["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"];
+            instr.triangular_solve_options.get_or_insert_default().transpose_a = value.one_of(&names)?;
+        }
+        "is_associative" => instr.is_associative = if value.boolean()? { 1 } else { 2 },
+        "custom_call_target" => instr.custom_call_target = value.utf8()?,
+        "infeed_config" => instr.infeed_config = value.string()?,
+        "outfeed_config" => instr.outfeed_config = value.string()?,
+        "async_execution_thread" => instr.async_execution_thread = value.utf8()?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Attributes that are messages.
+fn set_message(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
+    match name {
+        "replica_groups" => to_sharding::groups(instr, value)?,
+        "source_target_pairs" => {
+            instr.source_target_pairs = value.items(b'{', b'}', |value| {
+                let at = *value;
+                match value.ints()?[..] {
+                    [source, target] => Ok(SourceTarget { source, target }),
+                    _ => Err(at.error("a source and a target")),
+                }
+            })?;
+        }
+        "window" => instr.window = Some(Box::new(window(value)?)),
+        "dim_labels" => instr.convolution_dimension_numbers = Some(Box::new(dim_labels(value)?)),
+        "padding" => instr.padding_config = Some(Box::new(padding(value)?)),
+        "slice" => instr.slice_dimensions = value.items(b'{', b'}', range)?,
+        "outfeed_shape" => instr.outfeed_shape = Some(Box::new(to_shape::shape(value)?)),
+        "operand_layout_constraints" => {
+            instr.constrain_layout = true;
+            instr.operand_shapes_with_layout = value.items(b'{', b'}', to_shape::shape)?;
+        }
+        "literal" => instr.literal = Some(Box::new(to_literal::with_shapes(value)?)),
+        "output_to_operand_aliasing" => {
+            instr.output_operand_aliasing = value.items(b'{', b'}', |value| {
+                let output_shape_index = value.ints()?;
+                value.expect(b':')?;
+                value.expect(b'(')?;
+                let operand_index = value.int()?;
+                value.accept(b',')?;
+                let operand_shape_index = if value.next_is(b'{')? { value.ints()? } else { vec![] };
+                value.expect(b')')?;
+                Ok(OutputOperandAliasing { output_shape_index, operand_index, operand_shape_index })
+            })?;
+        }
+        "domain" => domain(instr, value)?,
+        "result_accuracy" => instr.result_accuracy = Some(Box::new(accuracy(value)?)),
+        "sparsity_config" => instr.sparsity_config = Some(Box::new(sparsity(value)?)),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// `{key="value",other={...}}`
+pub(super) fn frontend_attributes(value: &mut Value<'_>) -> Parsed<FrontendAttributes> {
+    let pairs = value.items(b'{', b'}', |value| {
+        value.0.skip_blank()?;
+        let at = *value;
+        let key = value.token();
+        if key.is_empty() {
+            return Err(at.error("a key"));
+        }
+        value.expect(b'=')?;
+        let at = *value;
+        let text = String::from_utf8(value.config()?).map_err(|_| at.error("UTF-8"))?;
+        Ok((key.to_owned(), text))
+    })?;
+    Ok(FrontendAttributes { map: pairs.into_iter().collect() })
+}
+
+/// `{visualizing_index=1,memory=0.75}`
+fn statistics(value: &mut Value<'_>) -> Parsed<StatisticsViz> {
+    let mut found = StatisticsViz::default();
+    let statistics = value.items(b'{', b'}', |value| {
+        value.0.skip_blank()?;
+        let name = value.token();
+        value.expect(b'=')?;
+        if name == "visualizing_index" {
+            found.stat_index_to_visualize = value.int()?;
+            return Ok(None);
+        }
+        Ok(Some(Statistic { stat_name: name.to_owned(), stat_val: value.number()? }))
+    })?;
+    found.statistics = statistics.into_iter().flatten().collect();
+    Ok(found)
+}
+
+/// `{size=3x3 stride=2x2 pad=1_1x1_1}`
+fn window(value: &mut Value<'_>) -> Parsed<Window> {
+    let mut dims: Vec<WindowDimension> = Vec::new();
+    let one = WindowDimension { size: 1, stride: 1, window_dilation: 1, base_dilation: 1, ..Default::default() };
+    value.items(b'{', b'}', |value| {
+        let name = value.word("a part of a window")?;
+        value.expect(b'=')?;
+        value.0.skip_blank()?;
+        let at = *value;
+        let mut index = 0;
+        loop {
+            let numbers = value.separated(b'_')?;
+            if dims.len() <= index {
+                dims.push(one.clone());
+            }
+            let dim = &mut dims[index];
+            match (name, &numbers[..]) {
+                ("size", &[size]) => dim.size = size,
+                ("stride", &[stride]) => dim.stride = stride,
+                ("pad", &[low, high]) => (dim.padding_low, dim.padding_high) = (low, high),
+                ("lhs_dilate", &[dilation]) => dim.base_dilation = dilation,
+                ("rhs_dilate", &[dilation]) => dim.window_dilation = dilation,
+                ("rhs_reversal", &[reversal]) => dim.window_reversal = reversal != 0,
+                _ => return Err(at.error("a part of a window")),
+            }
+            index += 1;
+            if value.0.peek() != b'x' {
+                return Ok(());
+            }
+            value.0.advance(1);
+        }
+    })?;
+    Ok(Window { dimensions: dims })
+}
+
+/// `0_1x-2_0_1`
+fn padding(value: &mut Value<'_>) -> Parsed<PaddingConfig> {
+    let mut dimensions = Vec::new();
+    loop {
+        let at = *value;
+        let numbers = value.separated(b'_')?;
+        let (&[low, high] | &[low, high, _]) = &numbers[..] else { return Err(at.error("padding")) };
+        let interior_padding = numbers.get(2).copied().unwrap_or(0);
+        dimensions.push(PaddingConfigDimension { edge_padding_low: low, edge_padding_high: high, interior_padding });
+        if value.0.peek() != b'x' {
+            return Ok(PaddingConfig { dimensions });
+        }
+        value.0.advance(1);
+    }
+}
+
+/// `[0:4]` or `[2:8:2]`
+fn range(value: &mut Value<'_>) -> Parsed<SliceDimensions> {
+    value.expect(b'[')?;
+    let start = value.int()?;
+    value.expect(b':')?;
+    let limit = value.int()?;
+    let stride = if value.accept(b':')? { value.int()? } else { 1 };
+    value.expect(b']')?;
+    Ok(SliceDimensions { start, limit, stride })
+}
+
+/// `b01f_01io->b01f`
+fn dim_labels(value: &mut Value<'_>) -> Parsed<ConvolutionDimensionNumbers> {
+    value.0.skip_blank()?;
+    let at = *value;
+    let wrong = || at.error("labels such as `b01f_01io->b01f`");
+    let labels = |value: &mut Value<'_>| {
+        let start = value.0.at();
+        while value.0.peek().is_ascii_alphanumeric() || value.0.peek() == b'?' {
+            value.0.advance(1);
+        }
+        value.0.bytes(start..value.0.at()).to_vec()
+    };
+    let position = |labels: &[u8], label: u8| {
+        let found = labels.iter().position(|&other| other == label);
+        found.map(|position| position as i64).ok_or_else(wrong)
+    };
+    let spatial = |labels: &[u8]| {
+        let count = labels.iter().filter(|label| label.is_ascii_digit()).count();
+        (b'0'..).take(count).map(|label| position(labels, label)).collect::<Parsed<Vec<i64>>>()
+    };
+    let input = labels(value);
+    value.expect(b'_')?;
+    let kernel = labels(value);
+    value.0.expect_arrow()?;
+    let output = labels(value);
+    Ok(ConvolutionDimensionNumbers {
+        input_batch_dimension: position(&input, b'b')?,
+        input_feature_dimension: position(&input, b'f')?,
+        input_spatial_dimensions: spatial(&input)?,
+        kernel_input_feature_dimension: position(&kernel, b'i')?,
+        kernel_output_feature_dimension: position(&kernel, b'o')?,
+        kernel_spatial_dimensions: spatial(&kernel)?,
+        output_batch_dimension: position(&output, b'b')?,
+        output_feature_dimension: position(&output, b'f')?,
+        output_spatial_dimensions: spatial(&output)?,
+    })
+}
+
+/// `{kind="sharding", entry={...}, exit={...}}`
+fn domain(instr: &mut HloInstructionProto, value: &mut Value<'_>) -> Parsed<()> {
+    value.expect(b'{')?;
+    while !value.accept(b'}')? {
+        let at = *value;
+        let field = value.word("a part of a domain")?;
+        value.expect(b'=')?;
+        match field {
+            "kind" => {
+                let at = *value;
+                if value.string()? != b"sharding" {
+                    return Err(at.error("the kind \"sharding\""));
+                }
+            }
+            // The message calls the sharding of the operand exit.
+            "entry" => {
+                instr.domain_exit_sharding = Some(Box::new(to_sharding::sharding(value, None)?));
+            }
+            "exit" => {
+                instr.domain_entry_sharding = Some(Box::new(to_sharding::sharding(value, None)?));
+            }
+            _ => return Err(at.error("a part of a domain")),
+        }
+        value.accept(b',')?;
+    }
+    Ok(())
+}
+
+/// `{mode=highest}` or `{tolerance={atol=0,rtol=0,ulps=2}}`
+fn accuracy(value: &mut Value<'_>) -> Parsed<ResultAccuracy> {
+    value.expect(b'{')?;
+    let at = *value;
+    let field = value.word("`mode` or `tolerance`")?;
+    value.expect(b'=')?;
+    let found = match field {
+        "mode" => ResultAccuracy { mode: Some(value.one_of(&["default", "highest"])?), tolerance: None },
+        "tolerance" => {
+            let mut tolerance = Tolerance::default();
+            value.items(b'{', b'}', |value| {
+                let at = *value;
+                let field = value.word("a tolerance")?;
+                value.expect(b'=')?;
+                match field {
+                    "atol" => tolerance.atol = value.number()?,
+                    "rtol" => tolerance.rtol = value.number()?,
+                    "ulps" => tolerance.ulps = value.int()?,
+                    _ => return Err(at.error("`atol`, `rtol` or `ulps`")),
+                }
+                Ok(())
+            })?;
+            ResultAccuracy { mode: None, tolerance: Some(tolerance) }
+        }
+        _ => return Err(at.error("`mode` or `tolerance`")),
+    };
+    value.expect(b'}')?;
+    Ok(found)
+}
+
+/// `{rhs={sparsity=1x2 dimension=0 stride=1}}`
+fn sparsity(value: &mut Value<'_>) -> Parsed<SparsityConfig> {
+    let mut found = SparsityConfig::default();
+    value.items(b'{', b'}', |value| {
+        let at = *value;
+        let side = value.word("`lhs` or `rhs`")?;
+        value.expect(b'=')?;
+        let mut config = TensorSparsityConfig::default();
+        value.items(b'{', b'}', |value| {
+            let at = *value;
+            let field = value.word("a field of sparsity")?;
+            value.expect(b'=')?;
+            match (field, &value.separated(b'x')?[..]) {
+                ("sparsity", &[nonzero, block]) => (config.num_non_zero, config.block_size) = (nonzero, block),
+                ("dimension", &[dimension]) => config.dimension = dimension,
+                ("stride", &[stride]) => config.stride = stride,
+                _ => return Err(at.error("a field of sparsity")),
+            }
+            Ok(())
+        })?;
+        match side {
+            "lhs" => found.lhs = Some(config),
+            "rhs" => found.rhs = Some(config),
+            _ => return Err(at.error("`lhs` or `rhs`")),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
