@@ -58,9 +58,9 @@
 //! # Layers
 //!
 //! A module uses only modules below it, and the files of a folder do not use each other in a circle; tests enforce both. From
-//! the bottom: [`base`]; [`hlo`], [`data`], [`store`], [`pjrt`], and [`targets`] above `pjrt`; [`analyze`], [`autodiff`], [`mesh`];
-//! [`templates`]; [`model`], [`optim`]; [`weights`]; [`step`]; [`runtime`]; [`train`]; [`app`]; [`cli`]. Only `cli` reads the
-//! environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain `unsafe` code.
+//! the bottom: [`base`]; [`hlo`], [`data`], [`store`], [`pjrt`], and [`targets`] above `pjrt`; [`analyze`], with
+//! [`page`] above it, [`autodiff`], [`mesh`]; [`templates`]; [`model`], [`optim`]; [`weights`]; [`step`]; [`runtime`]; [`train`];
+//! [`app`]; [`cli`]. Only `cli` reads the environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain `unsafe` code.
 //!
 //! # Glossary
 //!
@@ -94,6 +94,8 @@ pub mod hlo;
 pub mod templates;
 
 pub mod analyze;
+
+pub mod page;
 
 pub mod autodiff;
 

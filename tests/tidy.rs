@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("step", &["base", "hlo", "templates", "autodiff", "mesh", "model", "optim"]),
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),
     ("analyze", &["base", "hlo"]),
+    ("page", &["base", "hlo", "analyze"]),
     (
         "train",
         &[

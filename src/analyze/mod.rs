@@ -8,6 +8,6 @@ mod flops;
 mod loops;
 
 pub use collectives::{Collective, CollectiveKind, collectives};
-pub use executions::Executions;
-pub use flops::{Flops, flops};
+pub use executions::{Executions, callee_runs};
+pub use flops::{Flops, flops, instruction_flops};
 pub use loops::trip_count;
