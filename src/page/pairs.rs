@@ -96,7 +96,8 @@ impl<'m> Matcher<'m> {
         self.both_by(&old, &new, |instr| Some((instr.name().to_owned(), instr.opcode_text())));
         self.both_by(&old, &new, by_op_name_and_opcode);
         self.both_by(&old, &new, |instr| (instr.opcode() == Opcode::Parameter).then(|| instr.payload()));
-        let root = |module: &Module, id: CompId| [Place { computation: id, position: module.root(id).index() }];
+        let root =
+            |module: &Module, id: CompId| [Place { computation: id, position: module.root(id).index() }];
         self.both_by(&root(self.before, before), &root(self.after, after), |_| Some(()));
         for &place in &old {
             let Some(&partner) = self.partner.get(&place) else { continue };

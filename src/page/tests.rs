@@ -102,7 +102,7 @@ ENTRY main { ROOT x = f32[] parameter(0), metadata={stack_frame_id=2} }");
     let text =
         |value: &serde_json::Value| strings[value.as_u64().unwrap() as usize].as_str().unwrap().to_owned();
     let lines: Vec<_> = stack.iter().map(|frame| (text(&frame[1]), frame[2].as_u64().unwrap())).collect();
-    assert_eq!(lines[0], ("\"inner\"".to_owned(), 7));
+    assert_eq!(lines, [("\"inner\"".to_owned(), 7), ("\"outer\"".to_owned(), 9)]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ class Collectives {
       i, kind, bytes, runs, devices: devices || program.numDevices, total: bytes * runs,
     }));
     const columns = [
-      { title: "kind", width: "minmax(84px, .7fr)", value: (row) => row.kind, cell: (row) => opcodeChip(row.kind) },
-      { title: "name", width: "minmax(84px, 1.2fr)", value: (row) => program.instrName(row.i), cell: (row) => this.name(row) },
+      { title: "kind", width: "minmax(84px, .6fr)", value: (row) => row.kind, cell: (row) => opcodeChip(row.kind) },
+      { title: "name", width: "minmax(84px, 1.4fr)", value: (row) => program.instrName(row.i), cell: (row) => this.name(row) },
       { title: "devices", width: "54px", number: true, hint: "Devices in a group", value: (row) => row.devices, cell: (row) => formatCount(row.devices) },
       { title: "bytes", width: "70px", number: true, hint: "Bytes of the full array on one device", value: (row) => row.bytes, cell: (row) => formatBytes(row.bytes) },
       { title: "runs", width: "46px", number: true, hint: "Executions in one run of the module", value: (row) => row.runs, cell: (row) => formatCount(row.runs) },

@@ -6,7 +6,7 @@ const NODE_HEIGHT = 40;
 
 class Graph {
   constructor(app, program) {
-    Object.assign(this, { app, program, zoom: 1 });
+    Object.assign(this, { app, program, zoom: null });
     this.label = h("span.steps");
     this.note = h("span.quiet");
     this.canvas = h("div.canvas", { tabindex: -1 });
@@ -16,8 +16,8 @@ class Graph {
         h("button.fewer", { title: "Fewer steps ([)", onclick: () => step(-1) }, "−"), this.label,
         h("button.further", { title: "More steps (])", onclick: () => step(1) }, "+"), this.note,
         h("span.space"),
-        h("button", { title: "Smaller", onclick: () => this.setZoom(this.zoom / 1.25) }, "A−"),
-        h("button", { title: "Larger", onclick: () => this.setZoom(this.zoom * 1.25) }, "A+")),
+        h("button", { title: "Smaller", onclick: () => this.setZoom(this.scale / 1.25) }, "A−"),
+        h("button", { title: "Larger", onclick: () => this.setZoom(this.scale * 1.25) }, "A+")),
       this.canvas);
     this.makeDraggable();
   }
@@ -28,14 +28,17 @@ class Graph {
 
   setZoom(zoom) {
     this.zoom = Math.max(0.3, Math.min(2, zoom));
-    this.scale();
+    this.fit();
   }
 
-  scale() {
+  /** Scales the drawing as chosen, or so that it fits, as long as it can be read. */
+  fit() {
     const drawing = this.canvas.firstElementChild;
-    if (!drawing?.dataset.width) return;
-    drawing.setAttribute("width", drawing.dataset.width * this.zoom);
-    drawing.setAttribute("height", drawing.dataset.height * this.zoom);
+    const { width, height } = drawing?.dataset ?? {};
+    if (!width) return;
+    this.scale = this.zoom ?? Math.max(0.7, Math.min(1, this.canvas.clientWidth / width, this.canvas.clientHeight / height));
+    drawing.setAttribute("width", width * this.scale);
+    drawing.setAttribute("height", height * this.scale);
   }
 
   makeDraggable() {
@@ -97,10 +100,10 @@ class Graph {
       if (below) drawing.append(svg("text", { class: "more", x: side, y: y + NODE_HEIGHT + 11 }, `+${plural(below, "user")}`));
     }
     this.canvas.replaceChildren(drawing);
-    this.scale();
+    this.fit();
     const { x, y } = places.get(center);
-    this.canvas.scrollLeft = (x + margin) * this.zoom - this.canvas.clientWidth / 2;
-    this.canvas.scrollTop = (y + margin + NODE_HEIGHT / 2) * this.zoom - this.canvas.clientHeight / 2;
+    this.canvas.scrollLeft = (x + margin) * this.scale - this.canvas.clientWidth / 2;
+    this.canvas.scrollTop = (y + margin + NODE_HEIGHT / 2) * this.scale - this.canvas.clientHeight / 2;
   }
 }
 

@@ -76,9 +76,7 @@ class Search {
     if (!words.length) return this.close();
     const { programs } = this.app;
     this.found = programs.flatMap((program) => findInstrs(program, words).map((i) => ({ program, i })));
-    // Names that begin with the word come first: it is probably one that was copied.
-    const start = words[0].field === null ? words[0].text : null;
-    if (start) this.found.sort((a, b) => this.rank(b, start) - this.rank(a, start));
+    if (words[0].field === null) this.found = this.ranked(this.found, words[0].text);
     this.at = 0;
     this.box.hidden = false;
     const hint = "words match name, opcode, shape or op_name; fields: name: op: shape: op_name: in:";
@@ -88,9 +86,16 @@ class Search {
     this.list.setCount(this.found.length);
   }
 
-  rank({ program, i }, start) {
-    const name = program.lowerNames[i];
-    return name === start ? 2 : name.startsWith(start) ? 1 : 0;
+  /** The name that was typed, then the opcode, then parts of names, then other matches; each in order of the module. */
+  ranked(found, word) {
+    const ranks = [[], [], [], [], []];
+    for (const result of found) {
+      const name = result.program.lowerNames[result.i];
+      const opcode = result.program.opcode(result.i);
+      const rank = name === word ? 0 : opcode === word ? 1 : name.startsWith(word) ? 2 : name.includes(word) || opcode.includes(word) ? 3 : 4;
+      ranks[rank].push(result);
+    }
+    return ranks.flat();
   }
 
   row(index) {

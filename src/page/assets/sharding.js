@@ -137,7 +137,7 @@ function parseGroups(text, numDevices) {
   }
   const mesh = /^mesh\[([^\]]*)\](.*)\{([^}]*)\}$/s.exec(text);
   if (!mesh) return null;
-  const sharding = parseMeshSharding(`mesh[${mesh[1]}]${mesh[2].replace(/,\s*$/, "")}, [{${mesh[3]}}]`);
+  const sharding = parseMeshSharding(`mesh[${mesh[1]}]${mesh[2].trim()}, [{${mesh[3]}}]`);
   if (!sharding.shards) return null;
   // Devices that differ only along the axes of the group are in one group.
   const axes = parseAxes(mesh[1]);
