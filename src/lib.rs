@@ -58,9 +58,10 @@
 //! # Layers
 //!
 //! A module uses only modules below it, and the files of a folder do not use each other in a circle; tests enforce both. From
-//! the bottom: [`base`]; [`hlo`], [`data`], [`store`], [`pjrt`], and [`targets`] above `pjrt`; [`analyze`], [`autodiff`], [`mesh`]; [`diff`] above `analyze`;
-//! [`templates`]; [`model`], [`optim`]; [`weights`]; [`step`]; [`runtime`]; [`train`]; [`app`]; [`cli`]. Only `cli` reads the
-//! environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain `unsafe` code.
+//! the bottom: [`base`]; [`hlo`], [`data`], [`store`], [`pjrt`], and [`targets`] above `pjrt`; [`analyze`], with [`diff`] and
+//! [`page`] above it, [`autodiff`], [`mesh`]; [`templates`]; [`model`], [`optim`]; [`weights`]; [`step`]; [`runtime`]; [`train`];
+//! [`app`]; [`cli`]. Only `cli` reads the environment, prints, or exits. Only `pjrt` and the file mapping in `weights` contain
+//! `unsafe` code.
 //!
 //! # Glossary
 //!
@@ -96,6 +97,8 @@ pub mod templates;
 pub mod analyze;
 
 pub mod diff;
+
+pub mod page;
 
 pub mod autodiff;
 

@@ -13,6 +13,7 @@ mod host_memory;
 mod mesh;
 mod model_files;
 mod outputs;
+mod page;
 mod parity;
 mod runs;
 mod samples;

@@ -98,16 +98,21 @@ pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// The Python that the environment variable `variable` names, or `None` if it names none; then the tests that need it are
-/// skipped, aloud, unless `HLOOM_REQUIRE` lists `what`.
+/// skipped.
 pub fn python(what: &str, variable: &str) -> Option<String> {
     let python = std::env::var(variable).ok();
     if python.is_none() {
-        let required =
-            std::env::var("HLOOM_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == what));
-        assert!(!required, "{what} is required here: set {variable} to a Python that has it");
-        // The test harness swallows what the print macros write.
-        let skipped = format!("SKIPPED a test that needs {what}: {variable} names no Python\n");
-        std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+        skip(what, &format!("set {variable} to a Python that has it"));
     }
     python
+}
+
+/// Says that a test is skipped which needs `what`, and what to do about it. Fails if `HLOOM_REQUIRE` lists `what`.
+pub fn skip(what: &str, remedy: &str) {
+    let required =
+        std::env::var("HLOOM_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name == what));
+    assert!(!required, "{what} is required here: {remedy}");
+    // The test harness swallows what the print macros write.
+    let skipped = format!("SKIPPED a test that needs {what}: {remedy}\n");
+    std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
 }

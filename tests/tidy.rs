@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["base", "hlo", "pjrt", "targets", "mesh", "step", "weights", "model"]),
     ("analyze", &["base", "hlo"]),
     ("diff", &["base", "hlo", "analyze"]),
+    ("page", &["base", "hlo", "analyze"]),
     (
         "train",
         &[

@@ -1,7 +1,7 @@
 //! How often each computation runs.
 
 use super::loops::trip_count;
-use crate::hlo::raw::{AttrName, CompId, Module, Opcode};
+use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode};
 
 /// How often each computation runs in one run of the module, and the loops whose trip count is unknown.
 #[derive(Clone, Debug)]
@@ -29,15 +29,9 @@ impl<'m> Executions<'m> {
                 if trips == Some(None) {
                     unknown_loops.push(instr.name());
                 }
-                let trips = trips.flatten().map_or(1.0, |trips| trips as f64);
+                let trips = trips.flatten();
                 for (attr, callee) in instr.callees() {
-                    counts[callee.index()] += match (instr.opcode(), attr) {
-                        (Opcode::While, AttrName::Body) => count * trips,
-                        (Opcode::While, AttrName::Condition) => count * (trips + 1.0),
-                        (Opcode::Call, _) | (_, AttrName::Calls | AttrName::CalledComputations) => count,
-                        (Opcode::Conditional, _) => count,
-                        _ => 0.0,
-                    };
+                    counts[callee.index()] += count * runs(instr, attr, trips);
                 }
             }
         }
@@ -47,5 +41,27 @@ impl<'m> Executions<'m> {
     /// How often a computation runs.
     pub fn count(&self, id: CompId) -> f64 {
         self.counts[id.index()]
+    }
+}
+
+/// The computations that an instruction calls, with the attributes that name them, and how often each runs when the instruction
+/// runs once, by the rules of [`Executions::of`].
+pub fn callee_runs<'m>(
+    module: &'m Module,
+    instr: InstrRef<'m>,
+) -> impl Iterator<Item = (AttrName, CompId, f64)> {
+    let trips = trip_count(module, instr);
+    instr.callees().map(move |(attr, callee)| (attr, callee, runs(instr, attr, trips)))
+}
+
+/// How often a computation runs that an attribute names, in one run of the instruction, which is a loop of so many iterations.
+fn runs(instr: InstrRef<'_>, attr: AttrName, trips: Option<u64>) -> f64 {
+    let trips = trips.map_or(1.0, |trips| trips as f64);
+    match (instr.opcode(), attr) {
+        (Opcode::While, AttrName::Body) => trips,
+        (Opcode::While, AttrName::Condition) => trips + 1.0,
+        (Opcode::Call, _) | (_, AttrName::Calls | AttrName::CalledComputations) => 1.0,
+        (Opcode::Conditional, _) => 1.0,
+        _ => 0.0,
     }
 }

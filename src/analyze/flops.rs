@@ -20,7 +20,7 @@ pub fn flops(module: &Module, executions: &Executions<'_>) -> Flops {
     for id in module.ids().filter(|&id| executions.count(id) > 0.0) {
         let count = executions.count(id);
         for instr in module.instructions(id) {
-            let one = of_instruction(module, instr);
+            let one = instruction_flops(module, instr);
             total.products += count * one.products;
             total.elementwise += count * one.elementwise;
             total.transcendentals += count * one.transcendentals;
@@ -29,8 +29,8 @@ pub fn flops(module: &Module, executions: &Executions<'_>) -> Flops {
     total
 }
 
-/// The operations of an instruction, without those of computations that it calls.
-fn of_instruction(module: &Module, instr: InstrRef<'_>) -> Flops {
+/// The operations of one run of an instruction, without those of computations that it calls.
+pub fn instruction_flops(module: &Module, instr: InstrRef<'_>) -> Flops {
     use Opcode as O;
     let result = || array(module, instr.shape()).map_or(0.0, elements);
     let operand =

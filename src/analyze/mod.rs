@@ -9,7 +9,7 @@ mod loops;
 mod memory;
 
 pub use collectives::{Collective, CollectiveKind, collectives};
-pub use executions::Executions;
-pub use flops::{Flops, flops};
+pub use executions::{Executions, callee_runs};
+pub use flops::{Flops, flops, instruction_flops};
 pub use loops::trip_count;
 pub use memory::{Buffer, BufferKind, Memory, Peak, Position, padded_bytes};

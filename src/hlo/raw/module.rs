@@ -191,6 +191,11 @@ impl Module {
         self.attrs.iter().find(|attr| attr.name == Some(name)).map(|attr| self.str(attr.value))
     }
 
+    /// The attributes of the module in order: the name as it is spelled, and the value as it is in the text.
+    pub fn attrs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attrs.iter().map(|attr| (self.str(attr.spelling), self.str(attr.value)))
+    }
+
     /// Whether the order of the instructions is a schedule: where the header says so, and in a text of one instruction.
     pub fn is_scheduled(&self) -> bool {
         self.is_single() || self.attr(AttrName::IsScheduled) == Some("true")
