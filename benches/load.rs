@@ -10,6 +10,7 @@ use hloom::{
     base::DType,
     mesh,
     model::LoraSpec,
+    pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
     step::{Packing, StepSpec, Workload},
     templates::TemplateLibrary,
@@ -41,7 +42,8 @@ fn main() {
     let plan = devices.plan(workload).expect("the mesh config fits the model");
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).expect("the CPU is there");
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo)
+        .expect("the CPU is there");
     let before = peak_memory();
     let started = Instant::now();
     let mut bytes = 0;

@@ -7,6 +7,7 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::LoraSpec,
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::{Packing, StepKind, StepSpec, Workload},
     targets::Target,
@@ -23,7 +24,8 @@ fn train_step(criterion: &mut Criterion) {
     let workload =
         Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
     let spec = StepSpec::new(workload, &templates);
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).expect("the CPU is there");
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo)
+        .expect("the CPU is there");
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).expect("the weights load");
     trainer.start(&initial_factors(&model.config, &lora, 0)).expect("the adapters load");
     trainer.prepare(StepKind::Train).expect("the step compiles");

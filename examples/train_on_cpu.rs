@@ -15,7 +15,7 @@ use hloom::{
         resources::Resources,
         settings::Settings,
     },
-    pjrt::Plugin,
+    pjrt::{Plugin, ProgramFormat},
     runtime::{DeviceMesh, Engine},
     step::StepSpec,
     store::{Network, Silent},
@@ -70,7 +70,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let input = RunInput { model: &model.model, data: &data, mesh: None, templates: &templates };
     let start = |_: &StepSpec<'_>| {
         let plugin: Arc<Plugin> = Plugin::load(&plugin)?;
-        Ok::<_, AppError>(Ready { engine: Engine::start(plugin, devices.target())?, step: None })
+        Ok::<_, AppError>(Ready {
+            engine: Engine::start(plugin, devices.target(), ProgramFormat::Hlo)?,
+            step: None,
+        })
     };
     let summary = run(&config, input, start, &mut Losses)?;
     println!("adapter: {}", summary.adapter.display());

@@ -146,7 +146,7 @@ impl Layers {
     /// The gradient, computed on the CPU.
     fn run(self, memory: MemorySpace) -> Literal {
         let target: Target = format!("cpu:{}", self.devices).parse().unwrap();
-        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target).unwrap();
+        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target, ProgramFormat::Hlo).unwrap();
         let weights = self.slot(WEIGHTS, &self.weights(), 1, memory);
         let program = StepProgram {
             module: verify(self.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}")),

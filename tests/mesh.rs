@@ -6,6 +6,7 @@ use hloom::{
     base::{DType, Partitioner},
     mesh::{check, load},
     model::{Config, LoraSpec, builtin_names},
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::{Packing, StepKind, StepSpec, Workload, build, tensors},
     targets::Target,
@@ -79,7 +80,7 @@ fn no_shipped_config_makes_the_partitioner_warn() {
         let mut plan =
             load(&folder.join(format!("{name}.toml"))).unwrap().plan(&tensors(workload), *devices).unwrap();
         let target: Target = format!("cpu:{devices}").parse().unwrap();
-        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target).unwrap();
+        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &target, ProgramFormat::Hlo).unwrap();
         for partitioner in [Partitioner::Gspmd, Partitioner::Shardy] {
             plan.partitioner = partitioner;
             let spec = StepSpec { mesh: Some(&plan), ..StepSpec::new(workload, &templates) };

@@ -6,6 +6,7 @@ use hloom::{
     base::{ArrayShape, DType, Diagnostic, Literal},
     data::Batch,
     model::LoraPlan,
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::{Packing, StepSpec, Workload},
     targets::Target,
@@ -56,7 +57,7 @@ fn loss(world: &World) -> f64 {
         seq: SEQ,
         packing: Packing::Off,
     };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
     let spec = StepSpec::new(workload, &templates);
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
     trainer.start(&Default::default()).unwrap();

@@ -6,6 +6,7 @@ use hloom::{
     base::DType,
     mesh,
     model::nn::Attention,
+    pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
     step::{Remat, StepOptions},
     templates::TemplateLibrary,
@@ -49,7 +50,8 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
         mesh::load(written.path()).unwrap()
     });
     let devices = DeviceMesh::new(None, loaded).unwrap();
-    let engine = || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target())?);
+    let engine =
+        || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target(), ProgramFormat::Hlo)?);
     let templates = TemplateLibrary::embedded();
     let setup = ParitySetup { devices: &devices, dtype: DType::F32, options, templates: &templates };
     let found = case.compare(setup, engine);

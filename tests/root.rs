@@ -19,6 +19,7 @@ mod runs;
 mod samples;
 mod sharding;
 mod smollm2;
+mod stablehlo;
 mod step;
 mod support;
 mod templates;

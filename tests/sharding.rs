@@ -8,6 +8,7 @@ use hloom::{
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Dim, LogicalSharding, Plan, WithLogicalSharding},
     model::{LoraSpec, Param, base_params},
+    pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
     step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
     templates::TemplateLibrary,
@@ -43,7 +44,7 @@ fn on<T>(devices: &DeviceMesh, model: &Model, look: impl FnOnce(&Trainer<'_>, Op
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
     trainer.start(&initial_factors(&model.config, &lora, 0)).unwrap();
     look(&trainer, plan.as_ref())
@@ -91,7 +92,7 @@ fn weights_are_the_same_however_they_lie() {
 #[test]
 fn what_goes_to_the_devices_comes_back() {
     let mesh = devices("[mesh]\nx = 8\n[compute]\nbatch = \"x\"\n");
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), mesh.target()).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), mesh.target(), ProgramFormat::Hlo).unwrap();
     let mut random = Random::named("shards");
     for _ in 0..100 {
         let rank = random.below(4);
@@ -123,8 +124,12 @@ fn what_goes_to_the_devices_comes_back() {
 
 #[test]
 fn a_value_of_another_shape_is_refused() {
-    let engine =
-        Engine::start(cpu_plugin(CpuBuild::Pinned), DeviceMesh::new(None, None).unwrap().target()).unwrap();
+    let engine = Engine::start(
+        cpu_plugin(CpuBuild::Pinned),
+        DeviceMesh::new(None, None).unwrap().target(),
+        ProgramFormat::Hlo,
+    )
+    .unwrap();
     let dims = vec![(Dim::Embed, 3)];
     let slot = Slot {
         role: Role::Loss,
@@ -173,7 +178,7 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     });
     let module = mesh::annotate(module.finish("turned", entry.unwrap(), vec![]), &plan);
     let program = StepProgram { module: verify(module).unwrap(), inputs: vec![], outputs: vec![] };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target()).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
     let compiled = engine.compile(program, Some(&plan)).unwrap();
     let [warning] = compiled.warnings() else { panic!("{:#?}", compiled.warnings()) };
     let lines: Vec<&str> = warning.lines().map(|line| line.rsplit('/').next().unwrap_or(line)).collect();

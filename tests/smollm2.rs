@@ -7,6 +7,7 @@ use hloom::{
     base::{DType, Literal},
     data::{Batch, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::{LoraPlan, LoraSpec, nn::Attention},
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::{Packing, Remat, StepOptions, StepSpec, Workload},
     targets::Target,
@@ -82,7 +83,7 @@ fn trainer<'a>(
         packing: Packing::Off,
     };
     let spec = StepSpec { options, ..StepSpec::new(workload, templates) };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
     Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap()
 }
 

@@ -3,9 +3,10 @@
 pub mod world;
 
 use hloom::{
-    base::{ArrayShape, DType, Literal, MemorySpace},
-    hlo::{Module, proto, verify},
+    base::{ArrayShape, DType, Literal, MemorySpace, Partitioner},
+    hlo::{Module, verify},
     pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, PjrtProgram, ProgramFormat},
+    runtime::encode,
     testing::{CpuBuild, cpu_client},
 };
 use rand::{RngExt, SeedableRng};
@@ -26,9 +27,13 @@ impl Cpu {
     }
 
     pub fn compile(&self, module: Module) -> Function<'_> {
+        self.compile_as(ProgramFormat::Hlo, module)
+    }
+
+    pub fn compile_as(&self, format: ProgramFormat, module: Module) -> Function<'_> {
         let module = verify(module).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
-        let bytes = proto::encode(&module);
-        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
+        let bytes = encode(&module, format, Partitioner::default()).unwrap();
+        let program = PjrtProgram { format, bytes: &bytes };
         let executable = self.0.compile(program, &CompileOptions::for_devices(1));
         Function { client: &self.0, executable: executable.unwrap_or_else(|error| panic!("{error}")) }
     }

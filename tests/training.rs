@@ -6,7 +6,7 @@ use hloom::{
     base::{DType, Literal},
     data::Batch,
     model::{AdapterId, LoraPlan, LoraSpec, Targets},
-    pjrt::Client,
+    pjrt::{Client, ProgramFormat},
     runtime::Engine,
     step::{Packing, Role, StepSpec, Workload},
     targets::Target,
@@ -42,7 +42,8 @@ impl Fixture {
     }
 
     fn trainer_of<'a>(&'a self, lora: &'a LoraPlan, batch: usize, packing: Packing) -> (Trainer<'a>, Client) {
-        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default()).unwrap();
+        let engine =
+            Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
         let client = engine.client().clone();
         let workload =
             Workload { config: &self.model.config, lora, dtype: DType::F32, batch, seq: SEQ, packing };

@@ -15,8 +15,8 @@ use crate::{
         resources::templates,
         settings::StepOptionArgs,
     },
-    base::{Setting, output},
-    hlo::{Verified, proto, text},
+    base::{Partitioner, Setting, output},
+    hlo::{Verified, proto, stablehlo, text},
     mesh::Loaded,
     step::{self, StepKind, StepSpec},
     train::TrainError,
@@ -68,6 +68,8 @@ enum Format {
     Text,
     /// A serialized xla.HloModuleProto
     Proto,
+    /// StableHLO text, with shardings for the partitioner of the mesh config
+    Stablehlo,
 }
 
 impl Dump {
@@ -88,11 +90,14 @@ impl Dump {
         if format == Format::Proto && out.is_none() {
             check_proto_sink(env.out_kind, json)?;
         }
-        let (module, compute_type) = self.module(stage, &mut *env.err)?;
+        let (module, partitioner, compute_type) = self.module(stage, &mut *env.err)?;
         let instructions: usize = module.module().computations.iter().map(|c| c.iter().count()).sum();
         let bytes = match format {
             Format::Text => text::print(&module).into_bytes(),
             Format::Proto => proto::encode(&module),
+            Format::Stablehlo => stablehlo::print(&module, partitioner)
+                .map_err(|error| AppError::Other(error.into()))?
+                .into_bytes(),
         };
         if let Some(file) = &out {
             output::write_file(file, &bytes).map_err(|source| TrainError::Io {
@@ -124,7 +129,11 @@ impl Dump {
         Ok(Answer::Yes)
     }
 
-    fn module(self, stage: Stage, err: &mut dyn Write) -> Result<(Verified, ComputeType), Failure> {
+    fn module(
+        self,
+        stage: Stage,
+        err: &mut dyn Write,
+    ) -> Result<(Verified, Partitioner, ComputeType), Failure> {
         let Self { model, options, target, mesh, program, templates: folder, .. } = self;
         let loaded = mesh.as_deref().map(load_mesh).transpose()?;
         let shards = loaded.as_ref().map_or(BatchShards::ONE, |loaded| target.batch_shards(loaded));
@@ -140,7 +149,8 @@ impl Dump {
         let plan = loaded.as_ref().filter(|_| stage == Stage::Sharded).map(plan).transpose()?;
         let templates = templates(folder.as_deref(), target.platform())?;
         let spec = StepSpec { options, mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
-        Ok((step::build(&spec, program)?.module, compute_type))
+        let partitioner = plan.as_ref().map(|plan| plan.partitioner).unwrap_or_default();
+        Ok((step::build(&spec, program)?.module, partitioner, compute_type))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     data::{DataError, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
     model::LoraPlan,
     optim::AdamW,
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::{Packing, StepOptions, StepSpec, Workload},
     train::{Trainer, generate, open_adapter},
@@ -94,7 +95,7 @@ impl Generate {
             mesh: mesh.as_ref(),
         };
         let weight_bytes = config.param_count().saturating_mul(workload.dtype.bytes() as u64);
-        let engine = Engine::start(plugin, devices.target())?;
+        let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo)?;
         let mut trainer =
             Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;
         trainer.start(&factors)?;

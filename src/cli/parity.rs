@@ -13,6 +13,7 @@ use crate::{
         settings::{Settings, StepOptionArgs},
     },
     base::{DType, Setting},
+    pjrt::ProgramFormat,
     runtime::Engine,
     train::parity::{CaseFiles, ParityCase, ParityReport, ParityRow, ParitySetup},
 };
@@ -71,7 +72,7 @@ impl Parity {
             options: resolve::options(&settings, BatchShape { batch, seq }, BatchShards::from(&devices))?,
             templates: &templates,
         };
-        let engine = || Ok(Engine::start(plugin.clone(), devices.target())?);
+        let engine = || Ok(Engine::start(plugin.clone(), devices.target(), ProgramFormat::Hlo)?);
         let ParityReport { mut rows, warnings } = case.compare(setup, engine)?;
         warnings.iter().for_each(|warning| reporter.warning(warning));
         reporter.done();

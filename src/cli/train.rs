@@ -19,6 +19,7 @@ use crate::{
         settings::Settings,
         train_from_bundle::{self, StepSource},
     },
+    pjrt::ProgramFormat,
     runtime::Engine,
     step::StepSpec,
     train::{
@@ -99,7 +100,7 @@ impl Train {
         let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
         let mut observer = ConsoleObserver::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {
-            let engine = Engine::start(plugin, devices.target())?;
+            let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo)?;
             let step = bundle.as_ref().zip(source.as_ref());
             let step = step.map(|(bundle, source)| source.step(bundle, &engine, spec)).transpose()?;
             Ok::<_, AppError>(Ready { engine, step })

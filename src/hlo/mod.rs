@@ -23,6 +23,7 @@ pub mod raw;
 mod sharding;
 pub mod shardy;
 mod slices;
+pub mod stablehlo;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod text;

@@ -154,6 +154,7 @@ fn pairs_of_a_caller_replace_the_search_for_them() {
     let place = Place { computation: before.entry(), position: 0 };
     let pair = Pair { before: place, after: place, status: PairStatus::Changed };
     assert_eq!(embedded(&page(None), "pairs"), serde_json::json!([0, 0, 0]));
-    assert_eq!(embedded(&page(Some(&[pair])), "pairs"), serde_json::json!([0, 0, 1]));
+    let pairs = [pair];
+    assert_eq!(embedded(&page(Some(&pairs)), "pairs"), serde_json::json!([0, 0, 1]));
     assert_eq!(embedded(&page(Some(&[])), "pairs"), serde_json::json!([]));
 }

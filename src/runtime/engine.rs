@@ -1,9 +1,8 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::{DeviceState, RuntimeError, Sharded};
+use super::{DeviceState, RuntimeError, Sharded, encode};
 use crate::{
     base::{ArrayShape, ArrayWindow, Literal, at_origin, copy_window},
-    hlo::proto,
     mesh::{Plan, explain_warnings},
     pjrt::{Arg, Buffer, Client, CompileOptions, LoadedExecutable, PjrtProgram, Plugin, ProgramFormat},
     runtime::plugin_log::capture_warnings,
@@ -20,6 +19,7 @@ pub struct Engine {
     client: Client,
     devices: Vec<i32>,
     options: CompileOptions,
+    format: ProgramFormat,
 }
 
 /// A compiled program, loaded on the devices.
@@ -31,11 +31,11 @@ pub struct CompiledStep {
 }
 
 impl Engine {
-    /// Starts the plugin's client.
+    /// Starts the plugin's client, which gets programs in `format`.
     ///
     /// # Errors
     /// If the plugin fails, or finds fewer devices than the target has.
-    pub fn start(plugin: Arc<Plugin>, target: &Target) -> Result<Self, RuntimeError> {
+    pub fn start(plugin: Arc<Plugin>, target: &Target, format: ProgramFormat) -> Result<Self, RuntimeError> {
         let options = target.compile_options_on(&plugin)?;
         let client = Client::create(plugin, &target.client_options())?;
         let all = client.devices();
@@ -44,7 +44,7 @@ impl Engine {
             return Err(RuntimeError::Devices { platform, expected, found });
         }
         let devices = all.iter().take(target.devices()).map(|device| device.id).collect();
-        Ok(Self { client, devices, options })
+        Ok(Self { client, devices, options, format })
     }
 
     /// The client.
@@ -55,11 +55,11 @@ impl Engine {
     /// Compiles a program for all devices, partitioned as `mesh` specifies.
     ///
     /// # Errors
-    /// If the plugin rejects it.
+    /// If the plugin rejects it, or if it has no form in StableHLO.
     pub fn compile(&self, program: StepProgram, mesh: Option<&Plan>) -> Result<CompiledStep, RuntimeError> {
-        let bytes = proto::encode(&program.module);
-        let source = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
         let partitioner = mesh.map(|plan| plan.partitioner).unwrap_or_default();
+        let bytes = encode(&program.module, self.format, partitioner)?;
+        let source = PjrtProgram { format: self.format, bytes: &bytes };
         // Partitions must have the device order of the shards, whatever order the plugin would choose.
         let devices = self.devices.clone();
         let options = CompileOptions { partitioner, devices, ..self.options.clone() };

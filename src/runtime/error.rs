@@ -1,5 +1,6 @@
 use crate::{
     base::{ArrayShape, Setting},
+    hlo::stablehlo::StablehloError,
     pjrt::PjrtError,
     step::Role,
     targets::{CudaToolkitError, Platform},
@@ -15,6 +16,9 @@ pub enum RuntimeError {
     /// The CUDA toolkit is incomplete.
     #[error(transparent)]
     CudaToolkit(#[from] CudaToolkitError),
+    /// The program has no form in StableHLO.
+    #[error(transparent)]
+    Stablehlo(#[from] StablehloError),
     /// A model file is invalid.
     #[error(transparent)]
     Weights(#[from] WeightsError),
@@ -86,6 +90,7 @@ impl RuntimeError {
         match self {
             Self::Pjrt(error) => error.hint(),
             Self::CudaToolkit(error) => Some(error.hint()),
+            Self::Stablehlo(error) => Some(error.hint().to_owned()),
             Self::Weights(error) => error.hint(),
             Self::Missing { .. } => {
                 Some("donated state is lost when a run fails: continue from the last checkpoint".into())

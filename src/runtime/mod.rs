@@ -8,10 +8,12 @@ mod engine;
 mod error;
 mod place;
 mod plugin_log;
+mod program;
 mod sharded;
 
 pub use device_mesh::{DeviceMesh, DeviceMeshError};
 pub use engine::{CompiledStep, Engine, StepResults};
 pub use error::RuntimeError;
 pub use place::{check_weights, fit_config, place_base, place_zeros};
+pub use program::encode;
 pub use sharded::{DeviceState, Sharded};

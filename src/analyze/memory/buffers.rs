@@ -88,7 +88,8 @@ fn fill_results(buffers: &mut Vec<(Buffer<'_>, bool)>) {
         let first = results.partition_point(|&result| buffers[result].0.bytes < temporary.bytes);
         let result = results[first..].iter().take(MAX_RESULTS_TRIED).copied().find(|&result| {
             let result = &buffers[result].0;
-            result.space == temporary.space && temporary.live.iter().all(|&range| is_free(&result.live, range))
+            result.space == temporary.space
+                && temporary.live.iter().all(|&range| is_free(&result.live, range))
         });
         if let Some(result) = result {
             is_filling[at] = true;

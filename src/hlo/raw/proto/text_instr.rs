@@ -16,7 +16,14 @@ use crate::base::Diagnostic;
 
 /// Opcodes with `dimensions` even where there are none.
 const WITH_DIMENSIONS: &[&str] = &[
-    "broadcast", "concatenate", "get-dimension-size", "map", "reduce", "reverse", "set-dimension-size", "sort",
+    "broadcast",
+    "concatenate",
+    "get-dimension-size",
+    "map",
+    "reduce",
+    "reverse",
+    "set-dimension-size",
+    "sort",
     "transpose",
 ];
 
@@ -59,14 +66,20 @@ fn push_collective(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result
     }
     attrs.flag("is_host_transfer", instr.is_host_transfer);
     let in_groups = [
-        "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "ragged-all-to-all", "reduce-scatter",
+        "all-gather",
+        "all-reduce",
+        "all-to-all",
+        "collective-broadcast",
+        "ragged-all-to-all",
+        "reduce-scatter",
     ];
     let has_groups = instr.collective_device_list.is_some()
         || instr.iota_collective_device_list.is_some()
         || instr.mesh_axes_replica_group_list.is_some()
         || !instr.replica_groups.is_empty();
     if base == "collective-permute" {
-        let pairs = instr.source_target_pairs.iter().map(|pair| format!("{{{},{}}}", pair.source, pair.target));
+        let pairs =
+            instr.source_target_pairs.iter().map(|pair| format!("{{{},{}}}", pair.source, pair.target));
         attrs.value("source_target_pairs", format_args!("{{{}}}", pairs.collect::<Vec<_>>().join(",")));
         if !instr.dynamic_slice_sizes.is_empty() {
             push_slice_sizes(attrs, instr)?;
@@ -111,7 +124,9 @@ fn push_dimensions(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
     match (instr.opcode.as_str(), &instr.dimensions[..]) {
         ("iota", [dim]) => attrs.value("iota_dimension", dim),
         ("reshape", [dim]) => attrs.value("inferred_dimension", dim),
-        (opcode, dims) if !dims.is_empty() || WITH_DIMENSIONS.contains(&opcode) => attrs.list("dimensions", dims),
+        (opcode, dims) if !dims.is_empty() || WITH_DIMENSIONS.contains(&opcode) => {
+            attrs.list("dimensions", dims)
+        }
         _ => {}
     }
 }
@@ -207,7 +222,11 @@ fn push_compare(
 fn push_custom_call(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Diagnostic> {
     let is_custom_call = instr.opcode == "custom-call";
     if instr.padding_type != 0 {
-        attrs.one_of("padding_type", &["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"], instr.padding_type)?;
+        attrs.one_of(
+            "padding_type",
+            &["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"],
+            instr.padding_type,
+        )?;
     }
     if is_custom_call || !instr.custom_call_target.is_empty() {
         attrs.always_quoted("custom_call_target", instr.custom_call_target.as_bytes());
@@ -428,7 +447,8 @@ fn attribute_key(key: &str) -> Result<&str, Diagnostic> {
 fn statistics_text(viz: &StatisticsViz) -> Result<String, Diagnostic> {
     let mut text = format!("{{visualizing_index={}", viz.stat_index_to_visualize);
     for statistic in &viz.statistics {
-        let _ = write!(text, ",{}={}", attribute_key(&statistic.stat_name)?, number::double(statistic.stat_val));
+        let _ =
+            write!(text, ",{}={}", attribute_key(&statistic.stat_name)?, number::double(statistic.stat_val));
     }
     text.push('}');
     Ok(text)

@@ -90,10 +90,12 @@ pub(super) fn text(
     config: Option<&HloModuleConfigProto>,
     file: &str,
 ) -> Result<String, Diagnostic> {
-    let located = |error: Diagnostic| if error.location == Location::default() {
-        error.located(Location::file(file))
-    } else {
-        Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
+    let located = |error: Diagnostic| {
+        if error.location == Location::default() {
+            error.located(Location::file(file))
+        } else {
+            Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
+        }
     };
     module_text(module, config, 0).map_err(located)
 }
@@ -163,14 +165,16 @@ fn header(
         attrs.value("input_output_alias", format_args!("{{ {} }}", entries.join(", ")));
     }
     if let Some(donor) = module.buffer_donor.as_ref().filter(|donor| !donor.entries.is_empty()) {
-        let entries = donor.entries.iter().map(|entry| {
-            format!("({}, {{{}}})", entry.parameter_number, join(&entry.parameter_shape_index))
-        });
+        let entries = donor
+            .entries
+            .iter()
+            .map(|entry| format!("({}, {{{}}})", entry.parameter_number, join(&entry.parameter_shape_index)));
         attrs.value("buffer_donor", format_args!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")));
     }
     attrs.flag("alias_passthrough_params", config.is_some_and(|config| config.alias_passthrough_params));
     let layout = config.and_then(|config| config.entry_computation_layout.as_ref());
-    if let Some(shape) = layout.or(module.host_program_shape.as_ref()).filter(|shape| shape.result.is_some()) {
+    if let Some(shape) = layout.or(module.host_program_shape.as_ref()).filter(|shape| shape.result.is_some())
+    {
         let mut text = String::new();
         push_program_shape(&mut text, shape)?;
         attrs.value("entry_computation_layout", format_args!("{{{text}}}"));
@@ -187,7 +191,9 @@ fn header(
                 attrs.list(name, list);
             }
         }
-        for (name, count) in [("replica_count", config.replica_count), ("num_partitions", config.num_partitions)] {
+        for (name, count) in
+            [("replica_count", config.replica_count), ("num_partitions", config.num_partitions)]
+        {
             if !matches!(count, 0 | 1) {
                 attrs.value(name, count);
             }
@@ -270,9 +276,7 @@ fn stack_frames(out: &mut String, frames: &StackFrameIndexProto) {
     out.push_str("\n\n");
 }
 
-fn computation_names(
-    computations: &[HloComputationProto],
-) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
+fn computation_names(computations: &[HloComputationProto]) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
     let mut names = FxHashMap::default();
     for computation in computations {
         let name = valid_name(&computation.name)?.to_owned();
@@ -392,7 +396,8 @@ impl Printer<'_> {
     fn order(&self, positions: &FxHashMap<i64, usize>) -> Result<Vec<usize>, Diagnostic> {
         let count = self.computation.instructions.len();
         let schedule = self.module.schedule.as_ref();
-        let Some(sequence) = schedule.and_then(|schedule| schedule.sequences.get(&self.computation.id)) else {
+        let Some(sequence) = schedule.and_then(|schedule| schedule.sequences.get(&self.computation.id))
+        else {
             return Ok((0..count).collect());
         };
         let mut order = Vec::with_capacity(count);

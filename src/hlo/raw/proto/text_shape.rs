@@ -50,12 +50,7 @@ pub(super) fn separator(index: usize) -> String {
     }
 }
 
-fn nested(
-    out: &mut String,
-    shape: &ShapeProto,
-    layouts: Layouts,
-    depth: usize,
-) -> Result<(), Diagnostic> {
+fn nested(out: &mut String, shape: &ShapeProto, layouts: Layouts, depth: usize) -> Result<(), Diagnostic> {
     if depth > MAX_TUPLE_NESTING {
         return Err(format!("expected at most {MAX_TUPLE_NESTING} nested tuples, found more").into());
     }
@@ -75,9 +70,7 @@ fn nested(
             out.push(')');
             Ok(())
         }
-        (BUFFER, elements) => {
-            Err(format!("expected one shape in a buffer, found {}", elements.len()).into())
-        }
+        (BUFFER, elements) => Err(format!("expected one shape in a buffer, found {}", elements.len()).into()),
         _ => array(out, shape, layouts),
     }
 }

@@ -104,7 +104,8 @@ fn set_dims(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) 
             instr.dynamic_slice_sizes = slices.concat();
         }
         "lhs_ragged_dims" => {
-            instr.ragged_dot_dimension_numbers.get_or_insert_default().lhs_ragged_dimensions = value.ints()?;
+            instr.ragged_dot_dimension_numbers.get_or_insert_default().lhs_ragged_dimensions =
+                value.ints()?;
         }
         "rhs_group_dims" => {
             instr.ragged_dot_dimension_numbers.get_or_insert_default().rhs_group_dimensions = value.ints()?;
@@ -145,10 +146,15 @@ fn set_gather(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>
         }
         return Ok(true);
     }
-    let gather = |instr: &'_ mut HloInstructionProto| instr.gather_dimension_numbers.take().unwrap_or_default();
-    let scatter = |instr: &'_ mut HloInstructionProto| instr.scatter_dimension_numbers.take().unwrap_or_default();
+    let gather =
+        |instr: &'_ mut HloInstructionProto| instr.gather_dimension_numbers.take().unwrap_or_default();
+    let scatter =
+        |instr: &'_ mut HloInstructionProto| instr.scatter_dimension_numbers.take().unwrap_or_default();
     match name {
-        "offset_dims" | "collapsed_slice_dims" | "start_index_map" | "operand_batching_dims"
+        "offset_dims"
+        | "collapsed_slice_dims"
+        | "start_index_map"
+        | "operand_batching_dims"
         | "start_indices_batching_dims" => {
             let mut dims = gather(instr);
             let field = match name {
@@ -161,8 +167,11 @@ fn set_gather(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>
             *field = value.ints()?;
             instr.gather_dimension_numbers = Some(dims);
         }
-        "update_window_dims" | "inserted_window_dims" | "scatter_dims_to_operand_dims"
-        | "input_batching_dims" | "scatter_indices_batching_dims" => {
+        "update_window_dims"
+        | "inserted_window_dims"
+        | "scatter_dims_to_operand_dims"
+        | "input_batching_dims"
+        | "scatter_indices_batching_dims" => {
             let mut dims = scatter(instr);
             let field = match name {
                 "update_window_dims" => &mut dims.update_window_dims,
@@ -300,7 +309,8 @@ fn statistics(value: &mut Value<'_>) -> Parsed<StatisticsViz> {
 /// `{size=3x3 stride=2x2 pad=1_1x1_1}`
 fn window(value: &mut Value<'_>) -> Parsed<Window> {
     let mut dims: Vec<WindowDimension> = Vec::new();
-    let one = WindowDimension { size: 1, stride: 1, window_dilation: 1, base_dilation: 1, ..Default::default() };
+    let one =
+        WindowDimension { size: 1, stride: 1, window_dilation: 1, base_dilation: 1, ..Default::default() };
     value.items(b'{', b'}', |value| {
         let name = value.word("a part of a window")?;
         value.expect(b'=')?;
@@ -340,7 +350,11 @@ fn padding(value: &mut Value<'_>) -> Parsed<PaddingConfig> {
         let numbers = value.separated(b'_')?;
         let (&[low, high] | &[low, high, _]) = &numbers[..] else { return Err(at.error("padding")) };
         let interior_padding = numbers.get(2).copied().unwrap_or(0);
-        dimensions.push(PaddingConfigDimension { edge_padding_low: low, edge_padding_high: high, interior_padding });
+        dimensions.push(PaddingConfigDimension {
+            edge_padding_low: low,
+            edge_padding_high: high,
+            interior_padding,
+        });
         if value.0.peek() != b'x' {
             return Ok(PaddingConfig { dimensions });
         }
@@ -468,7 +482,9 @@ fn sparsity(value: &mut Value<'_>) -> Parsed<SparsityConfig> {
             let field = value.word("a field of sparsity")?;
             value.expect(b'=')?;
             match (field, &value.separated(b'x')?[..]) {
-                ("sparsity", &[nonzero, block]) => (config.num_non_zero, config.block_size) = (nonzero, block),
+                ("sparsity", &[nonzero, block]) => {
+                    (config.num_non_zero, config.block_size) = (nonzero, block)
+                }
                 ("dimension", &[dimension]) => config.dimension = dimension,
                 ("stride", &[stride]) => config.stride = stride,
                 _ => return Err(at.error("a field of sparsity")),

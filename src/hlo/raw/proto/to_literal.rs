@@ -45,7 +45,8 @@ pub(super) fn literal(value: &mut Value<'_>, shape: &ShapeProto) -> Parsed<Liter
     let count = match count {
         Some(count) if count == elements.bits.len() || (is_filled && count <= MAX_FILLED) => count,
         _ if is_filled => {
-            let message = format!("expected at most {MAX_FILLED} elements in an array that one number stands for");
+            let message =
+                format!("expected at most {MAX_FILLED} elements in an array that one number stands for");
             return Err(SyntaxError::new(at, message));
         }
         _ => {
@@ -171,7 +172,9 @@ impl Elements {
         match (element, text) {
             (PrimitiveType::Pred, "true") => Ok(1),
             (PrimitiveType::Pred, "false") => Ok(0),
-            (PrimitiveType::Pred, _) => text.parse::<i64>().map(|number| u64::from(number != 0)).map_err(|_| wrong()),
+            (PrimitiveType::Pred, _) => {
+                text.parse::<i64>().map(|number| u64::from(number != 0)).map_err(|_| wrong())
+            }
             _ => text.parse::<i128>().map(|number| number as u64).map_err(|_| wrong()),
         }
     }
