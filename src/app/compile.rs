@@ -16,7 +16,7 @@ use super::{
     workload::OwnedWorkload,
 };
 use crate::{
-    base::Setting,
+    base::{Partitioner, Setting},
     hlo::{proto, text},
     mesh::{Loaded, Plan, explain_warnings},
     optim::AdamW,
@@ -27,7 +27,9 @@ use crate::{
             self, BundleWriter, Manifest, MemoryReport, ModuleInputs, OptimizerSettings, PluginRecord,
             SlotRecord, TargetBuild, sha256,
         },
-        compile_worker::{CompileJob, CompileOrigin, CompileWorkerError, WorkerProgram, compile_cached},
+        compile_worker::{
+            CompileJob, CompileOrigin, CompileWorkerError, CompiledProgram, WorkerProgram, compile_cached,
+        },
     },
     step::{self, StepKind, StepOptions, StepProgram, StepSpec},
     store::package,
@@ -200,6 +202,46 @@ pub(crate) fn common_templates(
 
 const ONE_MODULE: &str = "all targets of a bundle share one module; compile two bundles";
 
+/// The plugin that compiles for a target, and the options that it gets. For devices of this machine it is started first.
+fn prepare(
+    target: &Target,
+    partitioner: Partitioner,
+    tools: &CompileTools<'_>,
+    status: &mut dyn Status,
+) -> Result<(PathBuf, CompileOptions), AppError> {
+    let plugin = tools.resources.plugin_file(target, tools.plugin, status)?;
+    Plugin::check_file(&plugin)?;
+    let is_present = target.device().is_none() || target.platform() == Platform::Cpu;
+    if is_present {
+        tools.starter.check(&plugin, target)?;
+    }
+    status.phase(&format!("compiling for {target}"));
+    Ok((plugin, CompileOptions { partitioner, ..target.compile_options() }))
+}
+
+/// Compiles a serialized module for a target, which need not be present. The result has the module after all passes of the
+/// compiler.
+///
+/// # Errors
+/// If the plugin is missing or fails, or the program does not fit the device.
+pub fn compile_module(
+    module: &[u8],
+    partitioner: Partitioner,
+    target: &Target,
+    tools: &CompileTools<'_>,
+    status: &mut dyn Status,
+) -> Result<CompiledProgram, AppError> {
+    let (plugin, options) = prepare(target, partitioner, tools, status)?;
+    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: module };
+    let job = CompileJob { plugin: &plugin, target, program, options: &options };
+    let digest = file_sha256(&plugin)?;
+    let compiled = compile_cached(&job, &tools.worker, &digest, &tools.store.join("compiled"));
+    let (compiled, _) =
+        compiled.map_err(|source| AppError::Compile { target: target.to_string(), source })?;
+    status.done();
+    Ok(compiled)
+}
+
 /// Compiles one step for each target in turn.
 struct StepCompiler<'a> {
     tools: &'a CompileTools<'a>,
@@ -215,16 +257,9 @@ impl StepCompiler<'_> {
         writer: &mut BundleWriter,
         status: &mut dyn Status,
     ) -> Result<TargetReport, AppError> {
-        let CompileTools { resources, plugin, worker, starter, store } = self.tools;
-        let plugin = resources.plugin_file(target, *plugin, status)?;
-        Plugin::check_file(&plugin)?;
-        let is_present = target.device().is_none() || target.platform() == Platform::Cpu;
-        if is_present {
-            starter.check(&plugin, target)?;
-        }
-        status.phase(&format!("compiling for {target}"));
+        let store = &self.tools.store;
         let partitioner = self.mesh.map(|plan| plan.partitioner).unwrap_or_default();
-        let options = CompileOptions { partitioner, ..target.compile_options() };
+        let (plugin, options) = prepare(target, partitioner, self.tools, status)?;
         let build = TargetBuild {
             target: target.to_string(),
             executable: None,
@@ -235,11 +270,12 @@ impl StepCompiler<'_> {
             memory: None,
             warnings: vec![],
         };
-        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: self.module };
-        let job = CompileJob { plugin: &plugin, target, program, options: &options };
         let limit = target.device().and_then(|device| device.memory_bytes);
         let report = |limit| MemoryReport::of_slots(target, limit, &self.program.inputs);
-        let compiled = compile_cached(&job, worker, &build.plugin.sha256, &store.join("compiled"));
+        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: self.module };
+        let job = CompileJob { plugin: &plugin, target, program, options: &options };
+        let compiled =
+            compile_cached(&job, &self.tools.worker, &build.plugin.sha256, &store.join("compiled"));
         let (compiled, origin) = match compiled {
             Ok(compiled) => compiled,
             Err(CompileWorkerError::TooLarge { message, .. }) => {

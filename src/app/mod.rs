@@ -4,9 +4,13 @@
 mod compile;
 mod compute_type;
 mod defaults;
+mod dump_folder;
 mod error;
 mod fit_report;
 pub mod hlo_files;
+pub mod inspect;
+mod module_file;
+pub mod module_page;
 mod parsed;
 pub mod resolve;
 pub mod resources;
@@ -17,7 +21,7 @@ pub mod train_from_bundle;
 mod workload;
 
 pub(crate) use compile::common_templates;
-pub use compile::{CompileReport, CompileRequest, CompileTools, compile, target_devices};
+pub use compile::{CompileReport, CompileRequest, CompileTools, compile, compile_module, target_devices};
 pub use compute_type::ComputeType;
 pub(crate) use defaults::{START_SECONDS, describe as describe_default};
 pub use error::{AppError, ErrorClass};

@@ -37,4 +37,4 @@ pub use setting::{Setting, command};
 pub use shape::{ArrayShape, Shape};
 pub use sniff::FileKind;
 pub(crate) use sniff::MAX_SAFETENSORS_HEADER;
-pub(crate) use text::{read_text, read_text_bytes};
+pub(crate) use text::{read_text, read_text_bytes, wrong_format};

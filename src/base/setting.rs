@@ -17,6 +17,7 @@ named_enum! {
         Beta1 = "beta1";
         Beta2 = "beta2";
         Bundle = "bundle";
+        Computation = "computation";
         Data = "data";
         Dtype = "dtype";
         Eps = "eps";
@@ -31,6 +32,7 @@ named_enum! {
         Mesh = "mesh";
         MicroBatches = "micro-batches";
         Model = "model";
+        Module = "module";
         Offline = "offline";
         OffloadWeights = "offload-weights";
         Out = "out";

@@ -24,10 +24,15 @@ fn hint(found: &FileKind) -> String {
 /// The operating system's error, or [`io::ErrorKind::InvalidData`] with the format recognized, if the file is something
 /// else, such as a web page.
 pub(crate) fn read_text(path: &Path, expected: &'static str) -> io::Result<String> {
-    let not_text = |found| io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found });
+    let not_text = |found| wrong_format(expected, found);
     let accept = |found: &FileKind| found.is_text() || *found == FileKind::Empty;
     let bytes = read_text_bytes(path, accept)?.map_err(not_text)?;
     String::from_utf8(bytes).map_err(|_| not_text(FileKind::Binary))
+}
+
+/// The error of a file in another format than `expected`.
+pub(crate) fn wrong_format(expected: &'static str, found: FileKind) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, NotText { expected, found })
 }
 
 /// Reads the bytes of a text file without its byte order mark. `Ok(Err(kind))` if the file was recognized as another format

@@ -71,11 +71,11 @@ pub(super) struct ModelArgs {
 impl ModelArgs {
     /// The workload for targets of `platforms`.
     pub(super) fn resolve(
-        self,
+        &self,
         shards: BatchShards,
         platforms: &[Platform],
     ) -> Result<OwnedWorkload, AppError> {
-        OwnedWorkload::new(&self.model, &self.workload.into(), shards, platforms)
+        OwnedWorkload::new(&self.model, &self.workload.clone().into(), shards, platforms)
     }
 }
 
@@ -88,9 +88,14 @@ pub(super) struct TargetArg {
 }
 
 impl TargetArg {
+    /// The target, if it was given.
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.target.as_ref().map(|target| &target.0)
+    }
+
     /// The platform of the devices, if they were given.
     pub(super) fn platform(&self) -> Option<Platform> {
-        self.target.as_ref().map(|target| target.0.platform())
+        self.target().map(Target::platform)
     }
 
     /// The same as a list.
@@ -100,7 +105,7 @@ impl TargetArg {
 
     /// The number of devices, if it was given.
     pub(super) fn devices(&self) -> Option<usize> {
-        self.target.as_ref().map(|target| target.0.devices())
+        self.target().map(Target::devices)
     }
 
     /// Sharding of a batch on a mesh of these devices.

@@ -44,7 +44,7 @@ impl Diff {
         let Self { before, after, ignore, keep, top, json: as_json } = self;
         let ignored = ignore.into_iter().fold(IgnoreSet::default(), IgnoreSet::with);
         let ignored = keep.into_iter().fold(ignored, IgnoreSet::without);
-        let (before, after) = (hlo_files::open(&before)?, hlo_files::open(&after)?);
+        let (before, after) = (hlo_files::open(&before)?.module, hlo_files::open(&after)?.module);
         let sides = Sides { before: &before, after: &after, ignored };
         let found = diff(&before, &after, ignored);
         if as_json {

@@ -427,7 +427,7 @@ fn differing(before: &str, after: &str, width: usize) -> (String, String) {
 }
 
 /// The first characters of a text, with `…` if there are more.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -435,7 +435,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `12,345`
-fn grouped(count: usize) -> String {
+pub(super) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -456,7 +456,7 @@ fn signed(difference: f64) -> String {
 }
 
 /// `1.23 TFLOP`; a count below a hundred thousand as it is.
-fn scaled(amount: f64, unit: &str) -> String {
+pub(super) fn scaled(amount: f64, unit: &str) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     if unit.is_empty() && amount < 1e5 {
         return grouped(amount as usize);

@@ -26,6 +26,12 @@ mod diff_json;
 
 mod diff_text;
 
+mod filter;
+
+mod inspect;
+
+mod inspect_text;
+
 mod target_report;
 
 mod compile;
@@ -51,7 +57,7 @@ pub(crate) use home::Home;
 
 use crate::{
     app::{AppError, ErrorClass, describe_default},
-    base::Setting,
+    base::{Setting, output},
     train::TrainError,
 };
 
@@ -81,6 +87,8 @@ enum Command {
     },
     /// Print the HLO module of a step
     Dump(dump::Dump),
+    /// Say what an HLO module does: work, memory, collectives
+    Inspect(inspect::Inspect),
     /// Compare two HLO modules by what they compute
     Diff(diff::Diff),
     /// Check a mesh config and print the bytes of each device
@@ -189,6 +197,7 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Compile(compile) => compile.run(env),
         Command::CompileWorker { folder } => worker::serve(&folder),
         Command::Dump(dump) => dump.run(env),
+        Command::Inspect(inspect) => inspect.run(env),
         Command::Diff(diff) => diff.run(env),
         Command::Check(check) => check.run(env),
         Command::Explain(explain) => explain.run(env),
@@ -232,6 +241,12 @@ fn check_out_folder(out: &Path) -> Result<(), AppError> {
 /// The error for a setting with an invalid value.
 fn invalid(setting: Setting, problem: String, hint: &str) -> AppError {
     TrainError::Setting { setting, problem, hint: Some(hint.to_owned()) }.into()
+}
+
+/// Writes a file that a flag names.
+fn write_output(path: &Path, bytes: &[u8]) -> Result<(), AppError> {
+    let failed = |source| TrainError::Io { action: "write", path: path.to_owned(), source };
+    Ok(output::write_file(path, bytes).map_err(failed)?)
 }
 
 /// Writes the JSON object of a command.

@@ -3,6 +3,8 @@ use std::{collections::BTreeMap, path::Path};
 use super::{
     embedded::{EMBEDDED, names},
     error::TemplateError,
+    info::TemplateInfo,
+    source::TemplateSource,
 };
 use crate::base::read_text;
 
@@ -10,13 +12,6 @@ use crate::base::read_text;
 #[derive(Clone, Debug, Default)]
 pub struct TemplateLibrary {
     replaced: BTreeMap<String, TemplateSource>,
-}
-
-/// The text of a template, and the file that it is from.
-#[derive(Clone, Debug)]
-pub(super) struct TemplateSource {
-    pub file: String,
-    pub text: String,
 }
 
 impl TemplateLibrary {
@@ -84,6 +79,16 @@ impl TemplateLibrary {
             self.find(&gradient).is_some()
         };
         beside.then_some(gradient)
+    }
+
+    /// Every template, by name: the built-in ones and those that replace or add to them.
+    pub fn list(&self) -> Vec<TemplateInfo> {
+        let mut names: Vec<&str> = EMBEDDED.iter().map(|&(name, _)| name).collect();
+        names.extend(self.replaced.keys().map(String::as_str));
+        names.sort_unstable();
+        names.dedup();
+        let sources = names.into_iter().filter_map(|name| Some((name, self.find(name)?)));
+        sources.map(|(name, source)| TemplateInfo::of(name, &source, self.is_replaced(name))).collect()
     }
 
     pub(super) fn find(&self, name: &str) -> Option<TemplateSource> {

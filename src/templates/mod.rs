@@ -7,13 +7,16 @@
 
 mod embedded;
 mod error;
+mod info;
 mod instantiate;
 mod library;
 mod signature;
+mod source;
 mod substitute;
 
 pub use embedded::KERNELS;
 pub use error::{FIT, TemplateError};
+pub use info::TemplateInfo;
 pub use instantiate::Instantiator;
 pub use library::TemplateLibrary;
 pub use substitute::TemplateArg;

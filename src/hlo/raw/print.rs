@@ -25,16 +25,47 @@ pub fn print(module: &Module) -> String {
         out.push_str("\n\n");
     }
     for id in module.ids() {
-        print_computation(&mut out, module, id);
+        print_computation(&mut out, module, id, module.entry);
     }
     // One line feed ends the text.
     out.pop();
     out
 }
 
-fn print_computation(out: &mut String, module: &Module, id: CompId) {
+/// The text of a module whose entry is a computation of another module. It has that one and those that it calls; of the header it
+/// has what is true of them too.
+pub(super) fn print_part(module: &Module, entry: CompId) -> String {
+    let mut needed = vec![false; module.computations.len()];
+    needed[entry.index()] = true;
+    // Callees come before their callers.
+    for id in module.ids().rev().filter(|id| id.index() <= entry.index()) {
+        if needed[id.index()] {
+            module.computations[id.index()]
+                .callees
+                .iter()
+                .for_each(|(_, callee)| needed[callee.index()] = true);
+        }
+    }
+    let mut out = format!("HloModule {}", module.computation_name(entry));
+    let of_part = [AttrName::IsScheduled, AttrName::NumPartitions, AttrName::ReplicaCount];
+    for attr in module.attrs.iter().filter(|attr| attr.name.is_some_and(|name| of_part.contains(&name))) {
+        push_attr(&mut out, module, attr);
+    }
+    out.push_str("\n\n");
+    if !module.frames.text.is_empty() {
+        out.push_str(module.str(module.frames.text));
+        out.push_str("\n\n");
+    }
+    for id in module.ids().filter(|id| needed[id.index()]) {
+        print_computation(&mut out, module, id, entry);
+    }
+    out.pop();
+    out
+}
+
+fn print_computation(out: &mut String, module: &Module, id: CompId, entry: CompId) {
     let computation = &module.computations[id.index()];
-    out.push_str(if id == module.entry { "ENTRY %" } else { "%" });
+    out.push_str(if id == entry { "ENTRY %" } else { "%" });
     out.push_str(module.computation_name(id));
     out.push_str(" {\n");
     for (index, instr) in computation.instrs.iter().enumerate() {

@@ -11,7 +11,7 @@ pub(super) struct Span {
 const ADDED: u32 = 1 << 31;
 
 /// Maximum number of bytes of a text.
-pub(super) const MAX_TEXT: usize = (ADDED - 1) as usize;
+pub(crate) const MAX_TEXT: usize = (ADDED - 1) as usize;
 
 impl Span {
     /// A span of the text that was read, which has at most [`MAX_TEXT`] bytes.

@@ -1,0 +1,189 @@
+//! The figures of a module as text for 80 columns.
+
+use std::fmt::Write;
+
+use super::{
+    diff_text::{cut, grouped, scaled},
+    render,
+};
+use crate::app::inspect::{BufferReport, CollectiveReport, MemoryReport, ModuleReport};
+
+const WIDTH: usize = 80;
+
+/// Columns of the memory curve.
+const CURVE: usize = 64;
+
+/// Heights of the memory curve.
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The module, its memory, collectives and opcodes. `top` limits the rows of each table.
+pub(super) fn text(report: &ModuleReport, top: usize) -> String {
+    let mut out = String::new();
+    head(&mut out, report);
+    memory(&mut out, report);
+    buffers(&mut out, report, top);
+    collectives(&mut out, &report.collectives, top);
+    opcodes(&mut out, report);
+    out
+}
+
+/// A row for each stage of a module, in order.
+pub(super) fn stages_text(stages: &[(String, ModuleReport)]) -> String {
+    let mut out = String::new();
+    let header = ["instructions", "FLOP", "collectives", "peak memory"];
+    line(
+        &mut out,
+        &format!("{:<24}{:>14}{:>14}{:>14}{:>14}", "stage", header[0], header[1], header[2], header[3]),
+    );
+    for (stage, report) in stages {
+        // Only a schedule has a peak.
+        let peak = if report.scheduled { render::bytes(report.memory.peak_bytes) } else { String::new() };
+        let row = format!(
+            "{:<24}{:>14}{:>14}{:>14}{:>14}",
+            cut(stage, 23),
+            grouped(report.instructions),
+            scaled(report.flops, ""),
+            grouped(report.collectives.len()),
+            peak
+        );
+        line(&mut out, &row);
+    }
+    out.push('\n');
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(&cut(text.trim_end(), WIDTH));
+    out.push('\n');
+}
+
+fn head(out: &mut String, report: &ModuleReport) {
+    line(out, &format!("{}  {}", report.module, report.file));
+    let order = if report.scheduled { "scheduled" } else { "not scheduled" };
+    let (instructions, computations) = (grouped(report.instructions), grouped(report.computations));
+    let devices = render::count(report.devices as usize, "device", "devices");
+    line(out, &format!("{instructions} instructions in {computations} computations, {order}, for {devices}"));
+    out.push('\n');
+    let work = format!(
+        "work      {}, {} of it in products; {} transcendental functions",
+        scaled(report.flops, "FLOP"),
+        scaled(report.product_flops, "FLOP"),
+        scaled(report.transcendentals, "")
+    );
+    line(out, &work);
+}
+
+fn memory(out: &mut String, report: &ModuleReport) {
+    let MemoryReport { peak_bytes, parameter_bytes, output_bytes, constant_bytes, host_bytes, .. } =
+        report.memory;
+    let temporary = peak_bytes.saturating_sub(parameter_bytes).saturating_sub(output_bytes);
+    let parameters = render::count(report.parameters, "parameter", "parameters");
+    let bytes = render::bytes;
+    if !report.scheduled {
+        line(
+            out,
+            &format!("memory    {} in {parameters}; the peak is that of a schedule", bytes(parameter_bytes)),
+        );
+        return;
+    }
+    line(out, &format!("memory    {} at the peak", bytes(peak_bytes)));
+    let mut parts = vec![format!("{} in {parameters}", bytes(parameter_bytes))];
+    parts.extend((output_bytes > 0).then(|| format!("{} of results", bytes(output_bytes))));
+    parts.push(format!("{} temporary", bytes(temporary)));
+    line(out, &format!("          {}", parts.join(", ")));
+    let mut beside = Vec::new();
+    beside.extend((host_bytes > 0).then(|| format!("{} in the host's memory", bytes(host_bytes))));
+    beside.extend((constant_bytes > 0).then(|| format!("{} of constants", bytes(constant_bytes))));
+    if !beside.is_empty() {
+        line(out, &format!("          beside it {}", beside.join(", ")));
+    }
+    line(out, &format!("          {}", bars(&report.memory.curve)));
+    let (position, positions) = (report.memory.peak_position + 1, report.memory.curve.len());
+    let peak = format!("peak at {} of {}: {}", grouped(position), grouped(positions), report.memory.peak_at);
+    line(out, &format!("          {peak}"));
+}
+
+/// The curve in one line: each column is the maximum of its part.
+fn bars(curve: &[u64]) -> String {
+    let highest = curve.iter().copied().max().unwrap_or(0).max(1);
+    let columns = curve.len().min(CURVE);
+    let column = |column: usize| {
+        let part = curve.len() * column / columns..(curve.len() * (column + 1) / columns).max(1);
+        let value = curve[part].iter().copied().max().unwrap_or(0);
+        BARS[(value as f64 / highest as f64 * 8.0).round() as usize]
+    };
+    (0..columns).map(column).collect()
+}
+
+fn buffers(out: &mut String, report: &ModuleReport, top: usize) {
+    if !report.scheduled || report.largest.is_empty() {
+        return;
+    }
+    out.push('\n');
+    line(out, "in use at the peak");
+    line(out, &format!("  {:>9}  {:<9}  {:>15}  instruction", "bytes", "kind", "live"));
+    for buffer in report.largest.iter().take(top) {
+        let live = match buffer.live[..] {
+            [(first, last)] => format!("{}..{}", first + 1, last + 1),
+            [(first, _), .., (_, last)] => format!("{}..{} in parts", first + 1, last + 1),
+            [] => String::new(),
+        };
+        let BufferReport { name, bytes, kind, op, .. } = buffer;
+        let name = op.as_deref().unwrap_or(name);
+        line(out, &format!("  {:>9}  {kind:<9}  {live:>15}  {name}", render::bytes(*bytes)));
+    }
+    more(out, report.largest.len(), top, "buffers");
+}
+
+fn collectives(out: &mut String, collectives: &[CollectiveReport], top: usize) {
+    out.push('\n');
+    let runs: f64 = collectives.iter().map(|collective| collective.count).sum();
+    let bytes: f64 = collectives.iter().map(|collective| collective.count * collective.bytes as f64).sum();
+    if collectives.is_empty() {
+        line(out, "no collectives");
+        return;
+    }
+    let (count, runs) = (grouped(collectives.len()), grouped(runs as usize));
+    line(out, &format!("collectives: {count}, {runs} runs, {} in all", render::bytes(bytes as u64)));
+    line(
+        out,
+        &format!(
+            "  {:>9}  {:>9}  {:>5}  {:<19} {:>7}  operation",
+            "in all", "bytes", "runs", "kind", "devices"
+        ),
+    );
+    let mut sorted: Vec<&CollectiveReport> = collectives.iter().collect();
+    sorted.sort_by(|a, b| (b.count * b.bytes as f64).total_cmp(&(a.count * a.bytes as f64)));
+    for found in sorted.into_iter().take(top) {
+        let all = render::bytes((found.count * found.bytes as f64) as u64);
+        let devices = found.group_size.map_or("?".to_owned(), |size| size.to_string());
+        let CollectiveReport { kind, name, bytes, count, op, .. } = found;
+        let name = op.as_deref().unwrap_or(name);
+        line(
+            out,
+            &format!("  {all:>9}  {:>9}  {count:>5}  {kind:<19} {devices:>7}  {name}", render::bytes(*bytes)),
+        );
+    }
+    more(out, collectives.len(), top, "collectives");
+}
+
+fn more(out: &mut String, rows: usize, top: usize, what: &str) {
+    if rows > top {
+        line(out, &format!("  {:>9}  {what} more", grouped(rows - top)));
+    }
+}
+
+fn opcodes(out: &mut String, report: &ModuleReport) {
+    out.push('\n');
+    let mut row = "opcodes ".to_owned();
+    for (opcode, count) in &report.opcodes {
+        let mut item = String::new();
+        let _ = write!(item, "  {} {opcode}", grouped(*count));
+        if row.chars().count() + item.chars().count() > WIDTH {
+            line(out, &row);
+            row = " ".repeat(8);
+        }
+        row.push_str(&item);
+    }
+    line(out, &row);
+}
