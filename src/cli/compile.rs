@@ -65,7 +65,7 @@ impl Compile {
         let devices = target_devices(&targets, mesh.as_ref())?;
         let templates = common_templates(plugin.templates.as_deref(), &devices)?;
         let settings = Settings::from(optimizer).or(options.into());
-        let (name, shards) = (model.model.clone(), BatchShards::from(&devices[0]));
+        let (name, shards) = (model.name().to_owned(), BatchShards::from(&devices[0]));
         let platforms: Vec<Platform> = devices.iter().map(|devices| devices.target().platform()).collect();
         let workload = model.resolve(shards, &platforms)?;
         let mesh_text = mesh.as_ref().map(|mesh| mesh.config.to_string());

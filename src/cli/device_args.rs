@@ -63,19 +63,24 @@ pub(super) fn network(offline: Option<bool>) -> Network {
 pub(super) struct ModelArgs {
     /// A built-in model, a Hugging Face folder or a GGUF file
     #[arg(long, value_name = "NAME|DIR", required = true)]
-    pub model: String,
+    model: Option<String>,
     #[command(flatten)]
     workload: WorkloadArgs,
 }
 
 impl ModelArgs {
+    /// The model's name or path. Only a flag that excludes all others may leave it out.
+    pub(super) fn name(&self) -> &str {
+        self.model.as_deref().expect("the model is required")
+    }
+
     /// The workload for targets of `platforms`.
     pub(super) fn resolve(
         &self,
         shards: BatchShards,
         platforms: &[Platform],
     ) -> Result<OwnedWorkload, AppError> {
-        OwnedWorkload::new(&self.model, &self.workload.clone().into(), shards, platforms)
+        OwnedWorkload::new(self.name(), &self.workload.clone().into(), shards, platforms)
     }
 }
 
