@@ -77,6 +77,8 @@ pub(super) fn collect<'m>(
 
 /// Puts temporaries into the memory of results (marked true) while that has no value.
 fn fill_results(buffers: &mut Vec<(Buffer<'_>, bool)>) {
+    // The largest last, and of equal ones the first made: those are placed first, as in XLA.
+    buffers.reverse();
     buffers.sort_by_key(|(buffer, _)| buffer.bytes);
     let results: Vec<usize> = (0..buffers.len()).filter(|&at| buffers[at].1).collect();
     let mut is_filling = vec![false; buffers.len()];
