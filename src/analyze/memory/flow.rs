@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-use super::{
-    Position,
-    groups::Groups,
-    in_place::Rules,
-    leaves::Leaf,
-};
+use super::{Position, groups::Groups, in_place::Rules, leaves::Leaf};
 use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode};
 
 /// Maximum nesting of calls that the walk enters.
@@ -141,7 +136,9 @@ impl<'m> Flow<'m> {
         for (at, &leaf) in self.rules.leaves.of(instr.shape()).list.iter().enumerate() {
             let id = match present.contains(&at) {
                 true => values[at - present.start],
-                false => self.value(Value { computation, instr, leaf, origin, first: position, last: position }),
+                false => {
+                    self.value(Value { computation, instr, leaf, origin, first: position, last: position })
+                }
             };
             self.ids.push(id);
         }
@@ -227,7 +224,8 @@ impl<'m> Flow<'m> {
         let position = self.next().saturating_sub(1);
         let leaf = leaves.list[0];
         let origin = Origin::Computed;
-        let table = self.value(Value { computation: id, instr, leaf, origin, first: position, last: position });
+        let table =
+            self.value(Value { computation: id, instr, leaf, origin, first: position, last: position });
         let start = self.ids.len();
         self.ids.push(table);
         for element in elements {
@@ -245,7 +243,9 @@ impl<'m> Flow<'m> {
             O::CopyStart => 1,
             _ => return (0..0, vec![]),
         };
-        let Some(element) = self.rules.leaves.of(instr.shape()).element(element) else { return (0..0, vec![]) };
+        let Some(element) = self.rules.leaves.of(instr.shape()).element(element) else {
+            return (0..0, vec![]);
+        };
         let mut values = Vec::new();
         for operand in operands {
             values.extend_from_slice(&self.ids[operand.clone()]);
@@ -301,7 +301,8 @@ impl<'m> Flow<'m> {
                 AttrName::FalseComputation => 2,
                 _ => branch + 1,
             };
-            let arguments = if is_call { operands } else { operands.get(argument..argument + 1).unwrap_or_default() };
+            let arguments =
+                if is_call { operands } else { operands.get(argument..argument + 1).unwrap_or_default() };
             roots.extend(self.enter_once((id, instr), callee, arguments, depth));
         }
         self.step(id, instr);
@@ -351,7 +352,9 @@ impl<'m> Flow<'m> {
                     self.merge(initial, carried);
                     self.merge(initial, out);
                 }
-                _ => self.joined.extend(initial.into_iter().chain(next).chain([out]).map(|value| (carried, value))),
+                _ => self
+                    .joined
+                    .extend(initial.into_iter().chain(next).chain([out]).map(|value| (carried, value))),
             }
         }
         result

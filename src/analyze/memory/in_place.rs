@@ -113,9 +113,7 @@ impl<'m> Rules<'m> {
     fn pairs(&mut self, instr: InstrRef<'m>, operands: std::ops::Range<usize>) -> Vec<InPlace> {
         let leaves = self.leaves.of(instr.shape());
         let result = |position| leaves.element(position).map_or(0, |element| element.start);
-        operands
-            .map(|operand| InPlace { operand, operand_leaf: 0, result_leaf: result(operand) })
-            .collect()
+        operands.map(|operand| InPlace { operand, operand_leaf: 0, result_leaf: result(operand) }).collect()
     }
 
     fn fusion(&mut self, instr: InstrRef<'m>, depth: usize) -> Rc<[InPlace]> {
@@ -129,7 +127,8 @@ impl<'m> Rules<'m> {
         let mut found = Vec::new();
         for leaf in 0..self.leaves.of(root.shape()).list.len() {
             let (source, at) = self.source(root, leaf);
-            let Some(pair) = self.nested(source, depth + 1).iter().copied().find(|pair| pair.result_leaf == at)
+            let Some(pair) =
+                self.nested(source, depth + 1).iter().copied().find(|pair| pair.result_leaf == at)
             else {
                 continue;
             };
@@ -205,7 +204,8 @@ impl<'m> Rules<'m> {
             if instr.opcode() == Opcode::Parameter && !moved[index] {
                 parameters.extend(instr.payload().parse::<usize>());
             }
-            let keeps = matches!(instr.opcode(), Opcode::Tuple | Opcode::Bitcast) || is_elementwise(instr.opcode());
+            let keeps =
+                matches!(instr.opcode(), Opcode::Tuple | Opcode::Bitcast) || is_elementwise(instr.opcode());
             for operand in instr.operands() {
                 moved[operand.index()] |= moved[index] || !keeps;
             }

@@ -185,7 +185,11 @@ fn asynchronous_operations_hold_their_operands_until_they_are_done() {
         "d = f32[256]{0:S(5)} copy-done(s)",
         &[1, 2, 2, 2, 2, 1],
     );
-    check("s = f32[256] all-reduce-start(a), to_apply=add", "d = f32[256] all-reduce-done(s)", &[1, 2, 2, 2, 2, 2]);
+    check(
+        "s = f32[256] all-reduce-start(a), to_apply=add",
+        "d = f32[256] all-reduce-done(s)",
+        &[1, 2, 2, 2, 2, 2],
+    );
 }
 
 #[test]
