@@ -2,12 +2,14 @@
 //!
 //! All of it works on [`raw::Module`](crate::hlo::raw::Module), so on any HLO: before or after partitioning and optimization.
 
+mod bytes;
 mod collectives;
 mod executions;
 mod flops;
 mod loops;
 mod memory;
 
+pub use bytes::{BytesMoved, Traffic};
 pub use collectives::{Collective, CollectiveKind, collectives};
 pub use executions::Executions;
 pub use flops::{Flops, flops};
