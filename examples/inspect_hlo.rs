@@ -5,7 +5,7 @@
 use std::{env, error::Error, fs};
 
 use hloom::{
-    analyze::{BufferKind, Executions, Memory, collectives, flops},
+    analyze::{BufferKind, Executions, Memory, Traffic, collectives, flops},
     hlo::raw,
 };
 
@@ -39,6 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let flops = flops(&module, &executions);
     println!("{:.4e} FLOPs in products, {:.4e} elementwise", flops.products, flops.elementwise);
+    let moved = Traffic::of(&module).total(&executions);
+    println!("{:.4e} bytes read, {:.4e} written", moved.read, moved.written);
     for collective in collectives(&module, &executions) {
         let devices = collective.groups.and_then(|groups| groups.group_size());
         let devices = devices.map_or("all".to_owned(), |devices| devices.to_string());

@@ -1,8 +1,12 @@
 //! The collectives of a module.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
-use super::executions::Executions;
+use super::{
+    axes::{axes, permute_axes},
+    executions::Executions,
+    op_name::nearest_op_names,
+};
 use crate::hlo::raw::{CompId, InstrRef, Module, Opcode, ReplicaGroups, Shape, ShapeId};
 
 /// What a collective does.
@@ -75,13 +79,43 @@ pub struct Collective<'m> {
     pub bytes: u64,
     /// How often it runs in one run of the module.
     pub count: f64,
+    /// The source operation: the `op_name` of its metadata, or of the nearest operand or user that has one.
+    pub op_name: Option<&'m str>,
+    /// The instructions between start and done, by index in the computation; `None` if it is synchronous.
+    pub between: Option<Range<usize>>,
+    /// The number of those that compute.
+    pub num_computing: usize,
+}
+
+impl<'m> Collective<'m> {
+    /// Whether nothing is computed while it communicates. The order of the instructions decides, so that this has no meaning in a
+    /// module that is not scheduled.
+    pub fn is_exposed(&self) -> bool {
+        self.num_computing == 0
+    }
+
+    /// The instructions that compute while it communicates.
+    pub fn overlapped(&self, module: &'m Module) -> impl Iterator<Item = InstrRef<'m>> + use<'m> {
+        let Range { start, end } = self.between.clone().unwrap_or(0..0);
+        let instrs = module.instructions(self.computation).skip(start).take(end - start);
+        instrs.filter(|&instr| computes(instr))
+    }
+
+    /// The axes of a mesh along which it communicates: see [`axes`].
+    pub fn axes<'n>(&self, mesh: &[(&'n str, usize)]) -> Option<Vec<&'n str>> {
+        match self.kind {
+            CollectiveKind::Permute => permute_axes(self.groups.as_ref()?, mesh),
+            _ => axes(self.groups.as_ref().unwrap_or(&ReplicaGroups::All), mesh),
+        }
+    }
 }
 
 /// The collectives of the computations that run, in order.
 pub fn collectives<'m>(module: &'m Module, executions: &Executions<'_>) -> Vec<Collective<'m>> {
     let mut found = Vec::new();
     for computation in module.ids().filter(|&id| executions.count(id) > 0.0) {
-        for instr in module.instructions(computation) {
+        let first = found.len();
+        for (index, instr) in module.instructions(computation).enumerate() {
             let Some(kind) = kind(instr) else { continue };
             let operands = (0..instr.operands().len()).filter_map(|position| instr.operand(position));
             let operands: u64 = operands.map(|operand| bytes(module, operand.shape())).sum();
@@ -90,10 +124,74 @@ pub fn collectives<'m>(module: &'m Module, executions: &Executions<'_>) -> Vec<C
                 _ => operands,
             };
             let count = executions.count(computation);
-            found.push(Collective { computation, instr, kind, groups: instr.replica_groups(), bytes, count });
+            let groups = instr.replica_groups();
+            let op_name = instr.metadata("op_name").filter(|name| !name.is_empty());
+            let one = Collective {
+                computation,
+                instr,
+                kind,
+                groups,
+                bytes,
+                count,
+                op_name,
+                between: None,
+                num_computing: 0,
+            };
+            found.push((index, one));
+        }
+        if found.len() > first {
+            complete(module, computation, &mut found[first..]);
         }
     }
-    found
+    found.into_iter().map(|(_, collective)| collective).collect()
+}
+
+/// Adds the names of neighbours, and what is between start and done, to the collectives of a computation.
+fn complete<'m>(module: &'m Module, computation: CompId, found: &mut [(usize, Collective<'m>)]) {
+    let count = module.instructions(computation).len();
+    let mut done_of = vec![None; count];
+    // The start that each instruction of an asynchronous operation belongs to.
+    let mut start_of: Vec<usize> = (0..count).collect();
+    let mut computing_before = vec![0; count + 1];
+    for (index, instr) in module.instructions(computation).enumerate() {
+        computing_before[index + 1] = computing_before[index] + usize::from(computes(instr));
+        let Some(&operand) = instr.operands().first() else { continue };
+        match instr.opcode() {
+            Opcode::AsyncUpdate => start_of[index] = start_of[operand.index()],
+            Opcode::AsyncDone
+            | Opcode::AllGatherDone
+            | Opcode::AllReduceDone
+            | Opcode::CollectivePermuteDone => {
+                done_of[start_of[operand.index()]] = Some(index);
+            }
+            _ => {}
+        }
+    }
+    let is_named = found.iter().all(|(_, collective)| collective.op_name.is_some());
+    let names = if is_named { vec![] } else { nearest_op_names(module, computation) };
+    for (index, collective) in found {
+        if collective.op_name.is_none() {
+            collective.op_name = names.get(*index).copied().flatten();
+        }
+        if let Some(done) = done_of[*index] {
+            collective.between = Some(*index + 1..done);
+            collective.num_computing = computing_before[done] - computing_before[*index + 1];
+        }
+    }
+}
+
+/// Whether an instruction occupies the compute units of a device: not those that only name values, communicate, or wait.
+fn computes(instr: InstrRef<'_>) -> bool {
+    use Opcode as O;
+    let opcode = instr.opcode();
+    let waits =
+        matches!(opcode, O::AsyncUpdate | O::AsyncDone | O::CopyStart | O::CopyDone | O::Send | O::SendDone);
+    let waits = waits || matches!(opcode, O::Recv | O::RecvDone | O::Infeed | O::Outfeed);
+    let waits = waits || matches!(opcode, O::AllGatherDone | O::AllReduceDone | O::CollectivePermuteDone);
+    let names = matches!(opcode, O::Parameter | O::Constant | O::Tuple | O::GetTupleElement | O::Bitcast);
+    let names = names || matches!(opcode, O::OptBarrier | O::AfterAll | O::AddDependency | O::Domain);
+    let names = names || matches!(opcode, O::PartitionId | O::ReplicaId);
+    !waits && !names && kind(instr).is_none()
 }
 
 /// The kind of a collective; of an `async-start`, that of the opcode which its spelling names.
@@ -168,5 +266,40 @@ ENTRY e {
                 ("all-reduce", 64, 1.0, None)
             ]
         );
+    }
+
+    #[test]
+    fn a_collective_is_exposed_if_nothing_computes_until_it_is_done() {
+        let text = r#"
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+f { a = f32[4] parameter(0) ROOT b = f32[4] negate(a) }
+ENTRY e {
+  x = f32[4] parameter(0), metadata={op_name="x"}
+  s = (f32[4], f32[8]) all-gather-start(x), dimensions={0}, metadata={op_name="layers/q_proj/dot"}
+  n = f32[4] negate(x)
+  c = f32[4] fusion(n), kind=kLoop, calls=f
+  g = f32[8] all-gather-done(s)
+  t = ((f32[4]), f32[1], s32[]) reduce-scatter-start(c), dimensions={0}, to_apply=add
+  b = f32[2,2] bitcast(c)
+  d = f32[1] reduce-scatter-done(t)
+  r = f32[8] all-reduce(g), to_apply=add, replica_groups={{0,1},{2,3}}
+  ROOT p = f32[8] collective-permute(r), source_target_pairs={{0,2},{1,3}}
+}"#;
+        let module = parse(text, "overlap.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let found = collectives(&module, &Executions::of(&module));
+        let mesh = [("data", 2), ("tensor", 2)];
+        let found = found.iter().map(|collective| {
+            let overlapped: Vec<&str> = collective.overlapped(&module).map(InstrRef::name).collect();
+            assert_eq!(overlapped.is_empty(), collective.is_exposed());
+            assert_eq!(overlapped.len(), collective.num_computing);
+            (overlapped.join(" "), collective.axes(&mesh).unwrap().join(" "), collective.op_name.unwrap())
+        });
+        let expect = [
+            ("n c", "data tensor", "layers/q_proj/dot"),
+            ("", "data tensor", "x"),
+            ("", "tensor", "layers/q_proj/dot"),
+            ("", "data", "layers/q_proj/dot"),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expect.map(|(a, b, name)| (a.to_owned(), b.to_owned(), name)));
     }
 }

@@ -1,7 +1,13 @@
 //! Floating-point operations.
 
 use super::executions::Executions;
-use crate::hlo::raw::{Array, AttrName, InstrRef, Module, Opcode, PrimitiveType, Shape, ShapeId};
+use crate::hlo::raw::{Array, AttrName, InstrRef, Module, Opcode, PrimitiveType, Shape, ShapeId, WindowDim};
+
+/// Maximum size of a window whose padding is looked at.
+const MAX_WINDOW: i64 = 1 << 12;
+
+/// Maximum number of positions of a window over an input that is spread.
+const MAX_POSITIONS: u64 = 1 << 12;
 
 /// The floating-point operations of one run of a module on one device. A multiplication and an addition are two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,13 +48,34 @@ pub fn instruction_flops(module: &Module, instr: InstrRef<'_>) -> Flops {
             Flops { products: 2.0 * result() * sizes, ..Flops::default() }
         }
         O::CustomCall => Flops { products: library_product(module, instr, operand(0)), ..Flops::default() },
-        O::Convolution => Flops { products: convolution(instr, operand(1), result()), ..Flops::default() },
+        O::Convolution => {
+            Flops { products: convolution(instr, operand(0), operand(1), result()), ..Flops::default() }
+        }
         O::Reduce => {
             let inputs = instr.operands().len() / 2;
             let reduced = (0..inputs).filter_map(operand).filter(|input| is_float(input.element));
             let reduced: f64 = reduced.map(elements).sum();
             let kept = if reduced > 0.0 { result() } else { 0.0 };
             Flops { elementwise: (reduced - kept).max(0.0), ..Flops::default() }
+        }
+        O::ReduceWindow if operand(0).is_some_and(is_float_array) => {
+            let window: f64 = instr.window().unwrap_or_default().iter().map(|dim| dim.size as f64).product();
+            Flops { elementwise: result() * (window - 1.0).max(0.0), ..Flops::default() }
+        }
+        O::SelectAndScatter if operand(1).is_some_and(is_float_array) => {
+            let window: f64 = instr.window().unwrap_or_default().iter().map(|dim| dim.size as f64).product();
+            Flops { elementwise: operand(1).map_or(0.0, elements) * window, ..Flops::default() }
+        }
+        O::Scatter => {
+            let updates = instr.operands().len() / 2 + 1..instr.operands().len();
+            let updates = updates.filter_map(operand).filter(|updates| is_float(updates.element));
+            Flops { elementwise: updates.map(elements).sum(), ..Flops::default() }
+        }
+        O::Sort if operand(0).is_some_and(is_float_array) => {
+            let sorted = operand(0).zip(instr.ints(AttrName::Dimensions));
+            let comparisons = sorted
+                .map_or(0.0, |(array, dims)| elements(array) * product(array, &dims).max(1.0).log2().ceil());
+            Flops { elementwise: comparisons, ..Flops::default() }
         }
         O::Add
         | O::Subtract
@@ -97,13 +124,51 @@ pub fn instruction_flops(module: &Module, instr: InstrRef<'_>) -> Flops {
     }
 }
 
-/// Two for each element of the window, each input feature of a group, and each element of the result. Padding counts.
-fn convolution(instr: InstrRef<'_>, kernel: Option<&Array>, result: f64) -> f64 {
-    let (Some(labels), Some(kernel)) = (instr.convolution_dims(), kernel) else { return 0.0 };
-    let mut dims: Vec<i64> = labels.kernel.spatial.iter().map(|&dim| dim as i64).collect();
+/// Two for each element of the kernel that meets one of the input, each input feature of a group, and each batch and output
+/// feature. Padding does not count.
+fn convolution(instr: InstrRef<'_>, input: Option<&Array>, kernel: Option<&Array>, result: f64) -> f64 {
+    let (Some(labels), Some(input), Some(kernel)) = (instr.convolution_dims(), input, kernel) else {
+        return 0.0;
+    };
     // The input features of one group.
-    dims.push(labels.kernel.batch as i64);
-    2.0 * result * product(kernel, &dims)
+    let mut count = 2.0 * result * product(kernel, &[labels.kernel.batch as i64]);
+    let windows = instr.window().unwrap_or_default();
+    for (dim, window) in windows.iter().enumerate() {
+        let size =
+            |array: &Array, dims: &[usize]| dims.get(dim).and_then(|&dim| array.dims.get(dim)?.bound());
+        let Some(size) = size(input, &labels.input.spatial) else { continue };
+        let positions = window.positions(size).unwrap_or(0);
+        count *= if positions == 0 { 0.0 } else { meetings(*window, size, positions) / positions as f64 };
+    }
+    count
+}
+
+/// How often an element of the window meets one of the input, over all positions of the window.
+fn meetings(window: WindowDim, input: u64, positions: u64) -> f64 {
+    let all = window.size as f64 * positions as f64;
+    if window.size > MAX_WINDOW
+        || window.base_dilation < 1
+        || (window.base_dilation > 1 && positions > MAX_POSITIONS)
+    {
+        return all;
+    }
+    let (input, positions) = (input as i128, positions as i128);
+    let (stride, dilation) = (i128::from(window.stride), i128::from(window.base_dilation));
+    let mut found = 0;
+    for element in 0..i128::from(window.size) {
+        let start = element * i128::from(window.window_dilation) - i128::from(window.padding.0);
+        // Positions p with 0 <= p * stride + start <= end.
+        let end = (input - 1) * dilation;
+        let first = (-start).max(0).div_euclid(stride) + i128::from((-start).max(0).rem_euclid(stride) > 0);
+        let last = (end - start).div_euclid(stride).min(positions - 1);
+        if dilation == 1 {
+            found += (last - first + 1).max(0);
+        } else {
+            found +=
+                (first..=last).filter(|position| (position * stride + start) % dilation == 0).count() as i128;
+        }
+    }
+    found as f64
 }
 
 /// A matrix product as a call of cuBLAS or hipBLAS, whose backend config has the contracted dimensions as strings. The first of
@@ -141,6 +206,10 @@ fn product(array: &Array, dims: &[i64]) -> f64 {
     dims.iter().map(size).product()
 }
 
+fn is_float_array(array: &Array) -> bool {
+    is_float(array.element)
+}
+
 fn is_float(element: PrimitiveType) -> bool {
     matches!(element.name().as_bytes()[0], b'f' | b'b' | b'c')
 }
@@ -171,6 +240,31 @@ mod tests {
             "x = f32[1,8,8,4] parameter(0) y = f32[3,3,2,6] parameter(1)\n ROOT z = f32[1,6,6,6] convolution(x, y), \
              window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=2",
             Flops { products: 2.0 * 216.0 * 9.0 * 2.0, ..none },
+        );
+        check(
+            "x = f32[1,8,2] parameter(0) y = f32[3,2,5] parameter(1)\n ROOT z = f32[1,8,5] convolution(x, y), \
+             window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",
+            Flops { products: 2.0 * (7.0 + 8.0 + 7.0) * 2.0 * 5.0, ..none },
+        );
+        check(
+            "x = f32[1,4,2] parameter(0) y = f32[3,2,5] parameter(1)\n ROOT z = f32[1,7,5] convolution(x, y), \
+             window={size=3 pad=1_1 lhs_dilate=2}, dim_labels=b0f_0io->b0f",
+            Flops { products: 2.0 * (3.0 + 4.0 + 3.0) * 2.0 * 5.0, ..none },
+        );
+        check(
+            "x = f32[8,8] parameter(0) zero = f32[] constant(0)\n ROOT w = f32[4,4] reduce-window(x, zero), \
+             window={size=2x2 stride=2x2}, to_apply=add",
+            Flops { elementwise: 48.0, ..none },
+        );
+        check(
+            "x = f32[9,2] parameter(0) i = s32[3,1] parameter(1) u = f32[3,2] parameter(2)\n ROOT s = f32[9,2] \
+             scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, \
+             index_vector_dim=1, to_apply=add",
+            Flops { elementwise: 6.0, ..none },
+        );
+        check(
+            "x = f32[4,8] parameter(0)\n ROOT s = f32[4,8] sort(x), dimensions={1}, to_apply=add",
+            Flops { elementwise: 96.0, ..none },
         );
         check(
             "x = f32[8,4] parameter(0) zero = f32[] constant(0)\n e = f32[8,4] exponential(x)\n \

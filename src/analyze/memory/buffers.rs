@@ -33,7 +33,9 @@ pub(super) fn collect<'m>(
         }
     }
     let outputs: Vec<u32> = outputs.iter().map(|&output| groups.find(output)).collect();
-    reuse(flow, &mut groups, &outputs);
+    let reusing = std::mem::take(&mut flow.reusing);
+    reuse(flow, &reusing, &mut groups, &outputs);
+    let handovers = handovers(flow, &reusing, &mut groups);
 
     let mut members: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for at in 0..flow.values.len() as u32 {
@@ -61,12 +63,13 @@ pub(super) fn collect<'m>(
         let (computation, instr, space) = (first.computation, first.instr, first.leaf.space);
         let bytes = values.clone().map(|value| value.leaf.bytes).max().unwrap_or(0);
         let live = merged(values.map(|value| (value.first, value.last)).collect());
-        (Buffer { computation, instr, kind, bytes, space, live }, is_output[group as usize])
+        let buffer = Buffer { computation, instr, kind, bytes, space, live };
+        Candidate { buffer, group, is_result: is_output[group as usize] }
     });
-    let mut buffers: Vec<(Buffer<'m>, bool)> = buffers.filter(|(buffer, _)| buffer.bytes > 0).collect();
-    fill_results(&mut buffers);
+    let mut candidates: Vec<Candidate<'m>> = buffers.filter(|candidate| candidate.buffer.bytes > 0).collect();
+    fill_results(&mut candidates, &handovers);
     let last = (flow.positions.len() as u32).saturating_sub(1);
-    let held = buffers.into_iter().map(|(mut buffer, _)| {
+    let held = candidates.into_iter().map(|Candidate { mut buffer, .. }| {
         if buffer.kind != BufferKind::Temporary {
             buffer.live = vec![(0, last)];
         }
@@ -75,37 +78,63 @@ pub(super) fn collect<'m>(
     held.collect()
 }
 
-/// Puts temporaries into the memory of results (marked true) while that has no value.
-fn fill_results(buffers: &mut Vec<(Buffer<'_>, bool)>) {
-    buffers.sort_by_key(|(buffer, _)| buffer.bytes);
-    let results: Vec<usize> = (0..buffers.len()).filter(|&at| buffers[at].1).collect();
-    let mut is_filling = vec![false; buffers.len()];
-    for at in (0..buffers.len()).rev() {
-        let temporary = &buffers[at].0;
+/// A buffer before temporaries are put into the memory of results.
+struct Candidate<'m> {
+    buffer: Buffer<'m>,
+    group: u32,
+    is_result: bool,
+}
+
+/// The position at which an instruction that reads the buffer of one group may write that of another.
+type Handovers = FxHashMap<(u32, u32), u32>;
+
+fn handovers(flow: &mut Flow<'_>, reusing: &[(u32, u32)], groups: &mut Groups) -> Handovers {
+    let mut found = Handovers::default();
+    for &(value, operand) in reusing {
+        let (value, operand) = (flow.same.find(value), flow.same.find(operand));
+        let (a, b) = (&flow.values[value as usize], &flow.values[operand as usize]);
+        if a.leaf == b.leaf && b.last == a.first {
+            found.insert((groups.find(operand), groups.find(value)), a.first);
+        }
+    }
+    found
+}
+
+/// Puts temporaries into the memory of results while that has no value.
+fn fill_results(candidates: &mut Vec<Candidate<'_>>, handovers: &Handovers) {
+    // The largest last, and of equal ones the first made: those are placed first, as in XLA.
+    candidates.reverse();
+    candidates.sort_by_key(|candidate| candidate.buffer.bytes);
+    let results: Vec<usize> = (0..candidates.len()).filter(|&at| candidates[at].is_result).collect();
+    let mut is_filling = vec![false; candidates.len()];
+    for at in (0..candidates.len()).rev() {
+        let Candidate { buffer: temporary, group, .. } = &candidates[at];
         if temporary.kind != BufferKind::Temporary {
             continue;
         }
-        let first = results.partition_point(|&result| buffers[result].0.bytes < temporary.bytes);
-        let result = results[first..].iter().take(MAX_RESULTS_TRIED).copied().find(|&result| {
-            let result = &buffers[result].0;
-            result.space == temporary.space
-                && temporary.live.iter().all(|&range| is_free(&result.live, range))
+        let first = results.partition_point(|&result| candidates[result].buffer.bytes < temporary.bytes);
+        let result = results[first..].iter().take(MAX_RESULTS_TRIED).copied().find(|&at| {
+            let result = &candidates[at];
+            let handover = handovers.get(&(*group, result.group)).copied();
+            let mut live = temporary.live.iter();
+            result.buffer.space == temporary.space
+                && live.all(|&range| is_free(&result.buffer.live, range, handover))
         });
         if let Some(result) = result {
             is_filling[at] = true;
             let live = temporary.live.clone();
-            buffers[result].0.live.extend(live);
-            buffers[result].0.live.sort_unstable();
+            candidates[result].buffer.live.extend(live);
+            candidates[result].buffer.live.sort_unstable();
         }
     }
     let mut is_filling = is_filling.into_iter();
-    buffers.retain(|_| is_filling.next() == Some(false));
+    candidates.retain(|_| is_filling.next() == Some(false));
 }
 
-/// Whether a range meets none of others, which are in order and disjoint.
-fn is_free(ranges: &[(u32, u32)], (first, last): (u32, u32)) -> bool {
+/// Whether a range meets none of others, which are in order. It may end where another begins if memory is handed over there.
+fn is_free(ranges: &[(u32, u32)], (first, last): (u32, u32), handover: Option<u32>) -> bool {
     let next = ranges.partition_point(|&(_, end)| end < first);
-    ranges.get(next).is_none_or(|&(start, _)| start > last)
+    ranges.get(next).is_none_or(|&(start, _)| start > last || (start == last && Some(last) == handover))
 }
 
 /// The leaves of the result that are in the memory of parameters, and the positions of those among the ids of the walk.
@@ -131,7 +160,7 @@ fn donations(module: &Module, flow: &mut Flow<'_>) -> Vec<(usize, usize)> {
 }
 
 /// Puts values into the buffer of an operand that nothing reads afterward, where each of the two has a buffer of its own.
-fn reuse(flow: &mut Flow<'_>, groups: &mut Groups, outputs: &[u32]) {
+fn reuse(flow: &mut Flow<'_>, reusing: &[(u32, u32)], groups: &mut Groups, outputs: &[u32]) {
     let count = flow.values.len() as u32;
     let group_of: Vec<u32> = (0..count).map(|at| groups.find(at)).collect();
     let mut sizes = vec![0_u32; flow.values.len()];
@@ -143,7 +172,7 @@ fn reuse(flow: &mut Flow<'_>, groups: &mut Groups, outputs: &[u32]) {
     let is_alone = |value: usize| sizes[group_of[value] as usize] == 1;
     let mut taken = vec![false; flow.values.len()];
     let mut placed = vec![false; flow.values.len()];
-    for (value, operand) in std::mem::take(&mut flow.reusing) {
+    for &(value, operand) in reusing {
         let (value, operand) = (flow.same.find(value) as usize, flow.same.find(operand) as usize);
         let (a, b) = (&flow.values[value], &flow.values[operand]);
         if a.leaf == b.leaf

@@ -6,6 +6,8 @@ mod groups;
 mod in_place;
 mod leaves;
 mod size;
+#[cfg(test)]
+mod tests;
 
 use flow::Flow;
 pub use size::padded_bytes;
