@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{
     escape::{push_config, push_quoted},
-    messages_data::{FrontendAttributes, OpMetadata, OutputOperandAliasing, Payload, StatisticsViz},
+    messages_data::{FrontendAttributes, OpMetadata, Payload, StatisticsViz},
     messages_instr::HloInstructionProto,
     number,
     text_attrs::Attrs,
@@ -47,6 +47,9 @@ pub(super) fn push_own(
     push_domain(attrs, instr, scope)?;
     attrs.push_accuracy(instr)?;
     push_called(attrs, instr, scope)?;
+    if instr.opcode != "custom-call" && instr.opcode != "fusion" {
+        push_aliasing(attrs, instr);
+    }
     attrs.flag("is_composite", instr.is_composite);
     Ok(())
 }
@@ -227,8 +230,8 @@ fn push_custom_call(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Resul
         push_literal(&mut text, literal, true)?;
         attrs.value("literal", text);
     }
-    if !instr.output_operand_aliasing.is_empty() {
-        attrs.value("output_to_operand_aliasing", aliasing(&instr.output_operand_aliasing));
+    if is_custom_call || instr.opcode == "fusion" {
+        push_aliasing(attrs, instr);
     }
     if instr.custom_call_schedule != 0 {
         let names = ["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"];
@@ -250,12 +253,15 @@ pub(super) const API_VERSIONS: &[&str] = &[
 ];
 
 /// `{{0}: (1, {})}`
-fn aliasing(pairs: &[OutputOperandAliasing]) -> String {
-    let pairs = pairs.iter().map(|pair| {
+fn push_aliasing(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
+    if instr.output_operand_aliasing.is_empty() {
+        return;
+    }
+    let pairs = instr.output_operand_aliasing.iter().map(|pair| {
         let (output, operand) = (join(&pair.output_shape_index), join(&pair.operand_shape_index));
         format!("{{{output}}}: ({}, {{{operand}}})", pair.operand_index)
     });
-    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+    attrs.value("output_to_operand_aliasing", format_args!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")));
 }
 
 fn push_options(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Diagnostic> {

@@ -109,7 +109,7 @@ impl Elements {
     ) -> Parsed<()> {
         value.expect(b'{')?;
         for position in 0..dims[0] {
-            value.accept(b',')?;
+            while value.accept(b',')? {}
             value.0.skip_blank()?;
             if value.0.peek() == b'.' && value.0.peek_at(1) == b'.' {
                 return Err(elided(value));
@@ -121,7 +121,7 @@ impl Elements {
                 self.read(value, offset)?;
             }
         }
-        value.accept(b',')?;
+        while value.accept(b',')? {}
         if value.next_is(b'.')? {
             return Err(elided(value));
         }
