@@ -50,5 +50,5 @@ pub use opcode::{Opcode, Operands};
 pub use parse::parse;
 pub use primitive::PrimitiveType;
 pub use print::print;
-pub use proto::{FromProto, ProtoFile, ToProto, from_proto, to_proto};
+pub use proto::{AsyncOps, FromProto, ProtoFile, ToProto, from_proto, to_proto};
 pub use shape::{Array, Dimension, Layout, Shape, ShapeId, ShapeTable};

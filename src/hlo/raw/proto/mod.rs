@@ -25,4 +25,5 @@ mod unread;
 mod value;
 
 pub use from_proto::{FromProto, from_proto};
+pub use text_module::AsyncOps;
 pub use to_proto::{ProtoFile, ToProto, to_proto};

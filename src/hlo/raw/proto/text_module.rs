@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use prost::{Message, bytes::Bytes};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     escape::push_quoted,
@@ -31,6 +31,8 @@ struct Head {
     opcode: String,
     #[prost(message, optional, tag = "3")]
     shape: Option<ShapeHead>,
+    #[prost(int64, tag = "9")]
+    parameter_number: i64,
     #[prost(int64, tag = "35")]
     id: i64,
     #[prost(int64, repeated, tag = "36")]
@@ -84,23 +86,47 @@ impl Scope<'_> {
     }
 }
 
+/// How the text of an `async-start` names the instruction that it starts, where that is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncOps {
+    /// By its spelling, as XLA prints it: `fusion-start(%x)`. Names and metadata of the instruction that is started are not in
+    /// the text. Where the spelling is that of an opcode, the text is read as that opcode: `all-gather-start`.
+    Sugar,
+    /// By a computation: `async-start(%x), calls=%fusion`.
+    Explicit,
+}
+
+/// What the text of a module leaves out, by how often it does.
+#[derive(Default)]
+pub(super) struct LeftOut {
+    /// Instructions inside of `-start`, whose metadata or other common attributes differ from those of the start.
+    pub wrapped: usize,
+    /// Spellings of async opcodes that are also those of opcodes.
+    pub spellings: usize,
+}
+
 /// The text of a module. Locations of errors name computations and instructions.
 pub(super) fn text(
     module: &HloModuleProto,
     config: Option<&HloModuleConfigProto>,
+    async_ops: AsyncOps,
     file: &str,
-) -> Result<String, Diagnostic> {
+) -> Result<(String, LeftOut), Diagnostic> {
     let located = |error: Diagnostic| if error.location == Location::default() {
         error.located(Location::file(file))
     } else {
         Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
     };
-    module_text(module, config, 0).map_err(located)
+    let mut left_out = LeftOut::default();
+    let text = module_text(module, config, async_ops, &mut left_out, 0).map_err(located)?;
+    Ok((text, left_out))
 }
 
 fn module_text(
     module: &HloModuleProto,
     config: Option<&HloModuleConfigProto>,
+    async_ops: AsyncOps,
+    left_out: &mut LeftOut,
     depth: usize,
 ) -> Result<String, Diagnostic> {
     let mut out = String::from("HloModule ");
@@ -112,7 +138,10 @@ fn module_text(
     }
     let computations = decode_computations(module)?;
     let names = computation_names(&computations)?;
-    let wrapped = wrapped_computations(&computations, &names)?;
+    let wrapped = match async_ops {
+        AsyncOps::Sugar => wrapped_computations(&computations, &names)?,
+        AsyncOps::Explicit => FxHashSet::default(),
+    };
     for computation in &computations {
         if wrapped.contains(&computation.id) && computation.id != module.entry_computation_id {
             continue;
@@ -125,7 +154,7 @@ fn module_text(
             }
         };
         let printed = Printer { module, names: &names, wrapped: &wrapped, computation };
-        printed.print(&mut out).map_err(located)?;
+        printed.print(&mut out, left_out).map_err(located)?;
     }
     if !names.contains_key(&module.entry_computation_id) {
         return Err(format!("unknown entry computation id {}", module.entry_computation_id).into());
@@ -217,7 +246,7 @@ fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) 
         }
         text.push('}');
         if let Some(recovery) = &entry.recovery_module {
-            let inner = module_text(recovery, None, depth + 1)?;
+            let inner = module_text(recovery, None, AsyncOps::Explicit, &mut LeftOut::default(), depth + 1)?;
             text.push_str(",\n  \"\n");
             for line in inner.trim_end().lines() {
                 let line = line.replace('\\', "\\\\").replace('"', "\\\"");
@@ -289,18 +318,14 @@ fn computation_names(
 fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> {
     let Some((last, parameters)) = computation.instructions.split_last() else { return Ok(None) };
     let head: Head = decode(last)?;
-    // A computation whose root is a parameter is one whose text is short in any case.
-    if head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
+    // The text of these has something in place of operands, for which the spelling has no place.
+    let has_payload = matches!(head.opcode.as_str(), "constant" | "parameter");
+    if has_payload || head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
         return Ok(None);
     }
-    // What spells the opcode and `-start` together may be another opcode.
-    let spelled = |suffix: &str| Opcode::from_name(&format!("{}{suffix}", head.opcode)).is_some();
-    if ["-start", "-update", "-done"].into_iter().any(spelled) {
-        return Ok(None);
-    }
-    for (parameter, &operand) in parameters.iter().zip(&head.operand_ids) {
+    for ((number, parameter), &operand) in (0..).zip(parameters).zip(&head.operand_ids) {
         let parameter: Head = decode(parameter)?;
-        if parameter.opcode != "parameter" || parameter.id != operand {
+        if parameter.opcode != "parameter" || parameter.id != operand || parameter.parameter_number != number {
             return Ok(None);
         }
     }
@@ -311,9 +336,9 @@ fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> 
 fn wrapped_computations(
     computations: &[HloComputationProto],
     names: &FxHashMap<i64, CompName>,
-) -> Result<rustc_hash::FxHashSet<i64>, Diagnostic> {
-    let mut wrapped = rustc_hash::FxHashSet::default();
-    let mut others = rustc_hash::FxHashSet::default();
+) -> Result<FxHashSet<i64>, Diagnostic> {
+    let mut wrapped = FxHashSet::default();
+    let mut others = FxHashSet::default();
     for computation in computations {
         for bytes in &computation.instructions {
             let head: Head = decode(bytes)?;
@@ -336,12 +361,12 @@ fn wrapped_computations(
 struct Printer<'p> {
     module: &'p HloModuleProto,
     names: &'p FxHashMap<i64, CompName>,
-    wrapped: &'p rustc_hash::FxHashSet<i64>,
+    wrapped: &'p FxHashSet<i64>,
     computation: &'p HloComputationProto,
 }
 
 impl Printer<'_> {
-    fn print(&self, out: &mut String) -> Result<(), Diagnostic> {
+    fn print(&self, out: &mut String, left_out: &mut LeftOut) -> Result<(), Diagnostic> {
         let computation = self.computation;
         let mut scope =
             Scope { computations: self.names, instrs: FxHashMap::default(), payloads: &self.module.payloads };
@@ -362,7 +387,7 @@ impl Printer<'_> {
         out.push_str(" {\n");
         for position in self.order(&positions)? {
             let instr: HloInstructionProto = decode(&computation.instructions[position])?;
-            let printed = self.instruction(out, &instr, &scope);
+            let printed = self.instruction(out, &instr, &scope, left_out);
             printed.map_err(|error| error.on(instr.name))?;
         }
         out.push('}');
@@ -416,6 +441,7 @@ impl Printer<'_> {
         out: &mut String,
         instr: &HloInstructionProto,
         scope: &Scope<'_>,
+        left_out: &mut LeftOut,
     ) -> Result<(), Diagnostic> {
         let root = if instr.id == self.computation.root_id { "ROOT " } else { "" };
         let _ = write!(out, "  {root}%{} = ", instr.name);
@@ -447,6 +473,8 @@ impl Printer<'_> {
         self.thread(&mut attrs, instr);
         match (&inner, instr.opcode.as_str()) {
             (Some(inner), "async-start") => {
+                left_out.wrapped += usize::from(!has_same_attributes(inner, instr));
+                left_out.spellings += usize::from(Opcode::from_name(&opcode).is_some());
                 let inner = HloInstructionProto {
                     output_operand_aliasing: [
                         inner.output_operand_aliasing.as_slice(),
@@ -476,6 +504,16 @@ impl Printer<'_> {
             attrs.quoted("async_execution_thread", thread.as_bytes());
         }
     }
+}
+
+/// Whether an instruction has the common attributes that a reader of the text gives it: those of what starts it.
+fn has_same_attributes(inner: &HloInstructionProto, start: &HloInstructionProto) -> bool {
+    inner.metadata == start.metadata
+        && inner.backend_config == start.backend_config
+        && inner.frontend_attributes == start.frontend_attributes
+        && inner.statistics_viz == start.statistics_viz
+        && inner.sharding.is_none()
+        && inner.original_value.is_none()
 }
 
 fn known_opcode(opcode: &str) -> Result<(), Diagnostic> {

@@ -256,7 +256,10 @@ fn set_message(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_
             })?;
         }
         "domain" => domain(instr, value)?,
-        "result_accuracy" => instr.result_accuracy = Some(Box::new(accuracy(value)?)),
+        "result_accuracy" => {
+            let accuracy = accuracy(value)?;
+            instr.result_accuracy = (accuracy.mode != Some(0)).then(|| Box::new(accuracy));
+        }
         "sparsity_config" => instr.sparsity_config = Some(Box::new(sparsity(value)?)),
         _ => return Ok(false),
     }
