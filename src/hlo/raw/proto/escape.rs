@@ -90,7 +90,9 @@ pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
         let mut digits = |first: u32, radix: u32, most: usize| {
             let mut value = first;
             for _ in 0..most {
-                let Some(digit) = bytes.peek().and_then(|&byte| char::from(byte).to_digit(radix)) else { break };
+                let Some(digit) = bytes.peek().and_then(|&byte| char::from(byte).to_digit(radix)) else {
+                    break;
+                };
                 value = value * radix + digit;
                 bytes.next();
             }

@@ -8,9 +8,7 @@ use prost::{
 
 use super::{
     describe::{Descriptor, Nested},
-    messages::{
-        HloModuleConfigProto, HloModuleProto, HloModuleProtoWithConfig, HloProto, HloSnapshot,
-    },
+    messages::{HloModuleConfigProto, HloModuleProto, HloModuleProtoWithConfig, HloProto, HloSnapshot},
 };
 
 /// A module and what its file says about it.

@@ -3,20 +3,26 @@
 use std::fmt::Write;
 
 use super::{
-    escape::{push_config, push_quoted},
-    messages_data::{FrontendAttributes, OpMetadata, Payload, StatisticsViz},
     messages_instr::HloInstructionProto,
     number,
     text_attrs::Attrs,
+    text_literal::push_literal,
     text_module::Scope,
-    text_shape::{join, push_literal, push_shape},
-    text_sharding::{push_groups, push_origin, push_sharding},
+    text_shape::{join, push_shape},
+    text_sharding::{push_groups, push_sharding},
 };
 use crate::base::Diagnostic;
 
 /// Opcodes with `dimensions` even where there are none.
 const WITH_DIMENSIONS: &[&str] = &[
-    "broadcast", "concatenate", "get-dimension-size", "map", "reduce", "reverse", "set-dimension-size", "sort",
+    "broadcast",
+    "concatenate",
+    "get-dimension-size",
+    "map",
+    "reduce",
+    "reverse",
+    "set-dimension-size",
+    "sort",
     "transpose",
 ];
 
@@ -62,14 +68,20 @@ fn push_collective(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result
     }
     attrs.flag("is_host_transfer", instr.is_host_transfer);
     let in_groups = [
-        "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "ragged-all-to-all", "reduce-scatter",
+        "all-gather",
+        "all-reduce",
+        "all-to-all",
+        "collective-broadcast",
+        "ragged-all-to-all",
+        "reduce-scatter",
     ];
     let has_groups = instr.collective_device_list.is_some()
         || instr.iota_collective_device_list.is_some()
         || instr.mesh_axes_replica_group_list.is_some()
         || !instr.replica_groups.is_empty();
     if base == "collective-permute" {
-        let pairs = instr.source_target_pairs.iter().map(|pair| format!("{{{},{}}}", pair.source, pair.target));
+        let pairs =
+            instr.source_target_pairs.iter().map(|pair| format!("{{{},{}}}", pair.source, pair.target));
         attrs.value("source_target_pairs", format_args!("{{{}}}", pairs.collect::<Vec<_>>().join(",")));
         if !instr.dynamic_slice_sizes.is_empty() {
             push_slice_sizes(attrs, instr)?;
@@ -102,7 +114,7 @@ fn push_slice_sizes(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Resul
         array.dimensions.len()
     });
     let sizes = &instr.dynamic_slice_sizes;
-    if rank == 0 || sizes.len() % rank != 0 {
+    if rank == 0 || !sizes.len().is_multiple_of(rank) {
         return Err(format!("expected slice sizes for {rank} dimensions, found {sizes:?}").into());
     }
     let slices = sizes.chunks(rank).map(|sizes| format!("{{{}}}", join(sizes)));
@@ -114,7 +126,9 @@ fn push_dimensions(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
     match (instr.opcode.as_str(), &instr.dimensions[..]) {
         ("iota", [dim]) => attrs.value("iota_dimension", dim),
         ("reshape", [dim]) => attrs.value("inferred_dimension", dim),
-        (opcode, dims) if !dims.is_empty() || WITH_DIMENSIONS.contains(&opcode) => attrs.list("dimensions", dims),
+        (opcode, dims) if !dims.is_empty() || WITH_DIMENSIONS.contains(&opcode) => {
+            attrs.list("dimensions", dims)
+        }
         _ => {}
     }
 }
@@ -210,7 +224,11 @@ fn push_compare(
 fn push_custom_call(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Diagnostic> {
     let is_custom_call = instr.opcode == "custom-call";
     if instr.padding_type != 0 {
-        attrs.one_of("padding_type", &["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"], instr.padding_type)?;
+        attrs.one_of(
+            "padding_type",
+            &["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"],
+            instr.padding_type,
+        )?;
     }
     if is_custom_call || !instr.custom_call_target.is_empty() {
         attrs.always_quoted("custom_call_target", instr.custom_call_target.as_bytes());
@@ -346,150 +364,6 @@ fn push_called(
         (opcode, names) => {
             return Err(format!("expected one called computation of {opcode}, found {}", names.len()).into());
         }
-    }
-    Ok(())
-}
-
-/// Appends the attributes that every instruction may have.
-pub(super) fn push_common(
-    attrs: &mut Attrs<'_>,
-    instr: &HloInstructionProto,
-    scope: &Scope<'_>,
-) -> Result<(), Diagnostic> {
-    if let Some(sharding) = &instr.sharding {
-        let mut text = String::new();
-        push_sharding(&mut text, sharding, scope.payloads)?;
-        attrs.value("sharding", text);
-    }
-    if let Some(frontend) = instr.frontend_attributes.as_ref().filter(|frontend| !frontend.map.is_empty()) {
-        attrs.value("frontend_attributes", frontend_attributes(frontend)?);
-    }
-    if !instr.control_predecessor_ids.is_empty() {
-        let names = instr.control_predecessor_ids.iter().map(|id| scope.name(*id));
-        attrs.names("control-predecessors", &names.collect::<Result<Vec<_>, _>>()?);
-    }
-    if let Some(statistics) = instr.statistics_viz.as_ref().filter(|viz| !viz.statistics.is_empty()) {
-        attrs.value("statistics", statistics_text(statistics)?);
-    }
-    if let Some(origin) = &instr.original_value {
-        let mut text = String::new();
-        push_origin(&mut text, origin, instr.shape.as_deref())?;
-        attrs.value("origin", text);
-    }
-    if let Some(metadata) = &instr.metadata {
-        let mut text = String::new();
-        push_metadata(&mut text, metadata, scope.payloads)?;
-        if !text.is_empty() {
-            attrs.value("metadata", format_args!("{{{text}}}"));
-        }
-    }
-    let config = match &instr.backend_config_payload {
-        Some(found) => payload(found, scope.payloads)?,
-        None => &instr.backend_config,
-    };
-    if !config.is_empty() {
-        let mut text = String::new();
-        push_config(&mut text, config);
-        attrs.value("backend_config", text);
-    }
-    Ok(())
-}
-
-/// The bytes of a payload, which are in it or in a list of the module.
-fn payload<'p>(payload: &'p Payload, payloads: &'p [Vec<u8>]) -> Result<&'p [u8], Diagnostic> {
-    match (&payload.value, payload.id) {
-        (Some(value), _) => Ok(value),
-        (None, None) => Ok(&[]),
-        (None, Some(id)) => {
-            let found = usize::try_from(id).ok().and_then(|id| payloads.get(id));
-            found.map(Vec::as_slice).ok_or_else(|| format!("unknown payload: {id}").into())
-        }
-    }
-}
-
-/// `{key="value",other={...}}`
-pub(super) fn frontend_attributes(attributes: &FrontendAttributes) -> Result<String, Diagnostic> {
-    let mut text = String::from("{");
-    for (index, (key, value)) in attributes.map.iter().enumerate() {
-        text.push_str(if index == 0 { "" } else { "," });
-        text.push_str(attribute_key(key)?);
-        text.push('=');
-        push_config(&mut text, value.as_bytes());
-    }
-    text.push('}');
-    Ok(text)
-}
-
-/// A key that is a word of HLO text.
-fn attribute_key(key: &str) -> Result<&str, Diagnostic> {
-    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let starts = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if starts && key.chars().all(valid) {
-        Ok(key)
-    } else {
-        Err(format!("expected a key of letters, digits, `_`, `.` and `-`, found {key:?}").into())
-    }
-}
-
-fn statistics_text(viz: &StatisticsViz) -> Result<String, Diagnostic> {
-    let mut text = format!("{{visualizing_index={}", viz.stat_index_to_visualize);
-    for statistic in &viz.statistics {
-        let _ = write!(text, ",{}={}", attribute_key(&statistic.stat_name)?, number::double(statistic.stat_val));
-    }
-    text.push('}');
-    Ok(text)
-}
-
-/// Appends `op_name="a" source_line=3`.
-pub(super) fn push_metadata(
-    out: &mut String,
-    metadata: &OpMetadata,
-    payloads: &[Vec<u8>],
-) -> Result<(), Diagnostic> {
-    let start = out.len();
-    let mut field = |name: &str, value: &dyn std::fmt::Display| {
-        let space = if out.len() == start { "" } else { " " };
-        let _ = write!(out, "{space}{name}={value}");
-    };
-    let quoted = |text: &[u8]| {
-        let mut out = String::new();
-        push_quoted(&mut out, text);
-        out
-    };
-    for (name, text) in [
-        ("op_type", &metadata.op_type),
-        ("op_name", &metadata.op_name),
-        ("source_file", &metadata.source_file),
-    ] {
-        if !text.is_empty() {
-            field(name, &quoted(text.as_bytes()));
-        }
-    }
-    for (name, number) in [
-        ("source_line", metadata.source_line),
-        ("source_end_line", metadata.source_end_line),
-        ("source_column", metadata.source_column),
-        ("source_end_column", metadata.source_end_column),
-    ] {
-        if number != 0 {
-            field(name, &number);
-        }
-    }
-    if !metadata.profile_type.is_empty() {
-        field("profile_type", &format_args!("{{{}}}", join(&metadata.profile_type)));
-    }
-    for (name, text) in
-        [("deduplicated_name", &metadata.deduplicated_name), ("scheduling_name", &metadata.scheduling_name)]
-    {
-        if !text.is_empty() {
-            field(name, &quoted(text.as_bytes()));
-        }
-    }
-    if metadata.stack_frame_id != 0 {
-        field("stack_frame_id", &metadata.stack_frame_id);
-    }
-    if let Some(found) = &metadata.metadata_payload {
-        field("metadata_payload", &quoted(payload(found, payloads)?));
     }
     Ok(())
 }

@@ -7,12 +7,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     escape::push_quoted,
-    messages::{HloComputationProto, HloModuleConfigProto, HloModuleProto, StackFrameIndexProto},
+    messages::{HloComputationProto, HloModuleConfigProto, HloModuleProto},
     messages_instr::HloInstructionProto,
     text_attrs::Attrs,
-    text_instr::{frontend_attributes, push_common, push_own},
-    text_shape::{join, push_literal, push_program_shape, push_shape, push_signature, separator, valid_name},
-    text_sharding::push_original_array,
+    text_common::push_common,
+    text_header::{header, stack_frames},
+    text_instr::push_own,
+    text_literal::push_literal,
+    text_shape::{push_shape, push_signature, separator, valid_name},
 };
 use crate::{
     base::{Diagnostic, Location},
@@ -112,10 +114,12 @@ pub(super) fn text(
     async_ops: AsyncOps,
     file: &str,
 ) -> Result<(String, LeftOut), Diagnostic> {
-    let located = |error: Diagnostic| if error.location == Location::default() {
-        error.located(Location::file(file))
-    } else {
-        Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
+    let located = |error: Diagnostic| {
+        if error.location == Location::default() {
+            error.located(Location::file(file))
+        } else {
+            Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
+        }
     };
     let mut left_out = LeftOut::default();
     let text = module_text(module, config, async_ops, &mut left_out, 0).map_err(located)?;
@@ -162,6 +166,11 @@ fn module_text(
     Ok(out)
 }
 
+/// The text of a module inside of a table of another one.
+pub(super) fn recovery_text(module: &HloModuleProto, depth: usize) -> Result<String, Diagnostic> {
+    module_text(module, None, AsyncOps::Explicit, &mut LeftOut::default(), depth)
+}
+
 fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, Diagnostic> {
     M::decode(bytes.clone()).map_err(|error| error.to_string().into())
 }
@@ -170,138 +179,7 @@ fn decode_computations(module: &HloModuleProto) -> Result<Vec<HloComputationProt
     module.computations.iter().map(decode).collect()
 }
 
-fn header(
-    out: &mut String,
-    module: &HloModuleProto,
-    config: Option<&HloModuleConfigProto>,
-    depth: usize,
-) -> Result<(), Diagnostic> {
-    let mut attrs = Attrs(out);
-    attrs.flag("is_scheduled", module.schedule.is_some());
-    if let Some(alias) = module.input_output_alias.as_ref().filter(|alias| !alias.entries.is_empty()) {
-        let mut entries = Vec::new();
-        for entry in &alias.entries {
-            let kind = match entry.kind {
-                0 | 1 => "may-alias",
-                2 => "must-alias",
-                other => return Err(format!("unknown kind of an alias: {other}").into()),
-            };
-            let (output, element) = (join(&entry.output_shape_index), join(&entry.parameter_shape_index));
-            entries.push(format!("{{{output}}}: ({}, {{{element}}}, {kind})", entry.parameter_number));
-        }
-        attrs.value("input_output_alias", format_args!("{{ {} }}", entries.join(", ")));
-    }
-    if let Some(donor) = module.buffer_donor.as_ref().filter(|donor| !donor.entries.is_empty()) {
-        let entries = donor.entries.iter().map(|entry| {
-            format!("({}, {{{}}})", entry.parameter_number, join(&entry.parameter_shape_index))
-        });
-        attrs.value("buffer_donor", format_args!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")));
-    }
-    attrs.flag("alias_passthrough_params", config.is_some_and(|config| config.alias_passthrough_params));
-    let layout = config.and_then(|config| config.entry_computation_layout.as_ref());
-    if let Some(shape) = layout.or(module.host_program_shape.as_ref()).filter(|shape| shape.result.is_some()) {
-        let mut text = String::new();
-        push_program_shape(&mut text, shape)?;
-        attrs.value("entry_computation_layout", format_args!("{{{text}}}"));
-    }
-    if let Some(config) = config {
-        let name = "allow_spmd_sharding_propagation_to_parameters";
-        // One `false` is the default.
-        let is_default = |list: &[bool]| list.iter().all(|&allowed| !allowed) && list.len() < 2;
-        for (name, list) in [
-            (name, &config.allow_spmd_sharding_propagation_to_parameters),
-            ("allow_spmd_sharding_propagation_to_output", &config.allow_spmd_sharding_propagation_to_output),
-        ] {
-            if !is_default(list) {
-                attrs.list(name, list);
-            }
-        }
-        for (name, count) in [("replica_count", config.replica_count), ("num_partitions", config.num_partitions)] {
-            if !matches!(count, 0 | 1) {
-                attrs.value(name, count);
-            }
-        }
-    }
-    if let Some(frontend) = module.frontend_attributes.as_ref().filter(|frontend| !frontend.map.is_empty()) {
-        attrs.value("frontend_attributes", frontend_attributes(frontend)?);
-    }
-    recovery_table(&mut attrs, module, depth)
-}
-
-/// Pairs of values, with the text of the module that computes the one from the other.
-fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) -> Result<(), Diagnostic> {
-    let Some(table) = &module.original_value_recovery_table else { return Ok(()) };
-    if depth > 0 {
-        return Err("expected no table of recovery modules in a recovery module".into());
-    }
-    let mut text = String::from("{\n");
-    for entry in &table.entries {
-        text.push_str("  {");
-        if let Some(old) = &entry.old_original_array {
-            push_original_array(&mut text, old);
-        }
-        text.push_str("} : {");
-        if let Some(new) = &entry.new_original_array {
-            push_original_array(&mut text, new);
-        }
-        text.push('}');
-        if let Some(recovery) = &entry.recovery_module {
-            let inner = module_text(recovery, None, AsyncOps::Explicit, &mut LeftOut::default(), depth + 1)?;
-            text.push_str(",\n  \"\n");
-            for line in inner.trim_end().lines() {
-                let line = line.replace('\\', "\\\\").replace('"', "\\\"");
-                let indent = if line.is_empty() { "" } else { "    " };
-                let _ = writeln!(text, "{indent}{line}");
-            }
-            text.push_str("\n\n");
-            text.push_str("  \"");
-        }
-        text.push('\n');
-    }
-    text.push('}');
-    attrs.value("origin_recovery_table", text);
-    Ok(())
-}
-
-fn stack_frames(out: &mut String, frames: &StackFrameIndexProto) {
-    if frames.file_names.is_empty() && frames.stack_frames.is_empty() {
-        return;
-    }
-    for (heading, names) in [("FileNames", &frames.file_names), ("FunctionNames", &frames.function_names)] {
-        let _ = writeln!(out, "{heading}");
-        for (index, name) in names.iter().enumerate() {
-            let _ = write!(out, "{} ", index + 1);
-            push_quoted(out, name.as_bytes());
-            out.push('\n');
-        }
-        out.push('\n');
-    }
-    out.push_str("FileLocations\n");
-    for (index, location) in frames.file_locations.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "{} {{file_name_id={} function_name_id={} line={} end_line={} column={} end_column={}}}",
-            index + 1,
-            location.file_name_id,
-            location.function_name_id,
-            location.line,
-            location.end_line,
-            location.column,
-            location.end_column
-        );
-    }
-    out.push_str("\nStackFrames\n");
-    for (index, frame) in frames.stack_frames.iter().enumerate() {
-        // XLA prints the id of the parent plus one.
-        let (location, parent) = (frame.file_location_id, i64::from(frame.parent_frame_id) + 1);
-        let _ = writeln!(out, "{} {{file_location_id={location} parent_frame_id={parent}}}", index + 1);
-    }
-    out.push_str("\n\n");
-}
-
-fn computation_names(
-    computations: &[HloComputationProto],
-) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
+fn computation_names(computations: &[HloComputationProto]) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
     let mut names = FxHashMap::default();
     for computation in computations {
         let name = valid_name(&computation.name)?.to_owned();
@@ -325,7 +203,8 @@ fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> 
     }
     for ((number, parameter), &operand) in (0..).zip(parameters).zip(&head.operand_ids) {
         let parameter: Head = decode(parameter)?;
-        if parameter.opcode != "parameter" || parameter.id != operand || parameter.parameter_number != number {
+        if parameter.opcode != "parameter" || parameter.id != operand || parameter.parameter_number != number
+        {
             return Ok(None);
         }
     }
@@ -417,7 +296,8 @@ impl Printer<'_> {
     fn order(&self, positions: &FxHashMap<i64, usize>) -> Result<Vec<usize>, Diagnostic> {
         let count = self.computation.instructions.len();
         let schedule = self.module.schedule.as_ref();
-        let Some(sequence) = schedule.and_then(|schedule| schedule.sequences.get(&self.computation.id)) else {
+        let Some(sequence) = schedule.and_then(|schedule| schedule.sequences.get(&self.computation.id))
+        else {
             return Ok((0..count).collect());
         };
         let mut order = Vec::with_capacity(count);

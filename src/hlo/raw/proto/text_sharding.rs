@@ -9,7 +9,7 @@ use super::{
         OriginalValueElementProto, OriginalValueProto, ShapeProto,
     },
     messages_instr::HloInstructionProto,
-    text_instr::push_metadata,
+    text_common::push_metadata,
     text_shape::{TUPLE, join, separator},
 };
 use crate::{base::Diagnostic, hlo::limits::MAX_TUPLE_NESTING};
@@ -85,11 +85,7 @@ fn push_array_sharding(
     }
 }
 
-fn push_metadata_list(
-    out: &mut String,
-    list: &[OpMetadata],
-    payloads: &[Vec<u8>],
-) -> Result<(), Diagnostic> {
+fn push_metadata_list(out: &mut String, list: &[OpMetadata], payloads: &[Vec<u8>]) -> Result<(), Diagnostic> {
     for (index, metadata) in list.iter().enumerate() {
         out.push_str(if index == 0 { "{{" } else { ", {" });
         push_metadata(out, metadata, payloads)?;
@@ -197,8 +193,14 @@ fn push_mesh(out: &mut String, mesh: &MeshProto) -> Result<(), Diagnostic> {
 
 /// A name that needs no escapes between single quotes.
 fn axis_name(name: &str) -> Result<&str, Diagnostic> {
-    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '\'' | '"' | '\\' | '{' | '}' | '[' | ']' | '(' | ')' | '/');
-    if name.chars().all(plain) { Ok(name) } else { Err(format!("unsupported name of a mesh axis: {name:?}").into()) }
+    let plain = |c: char| {
+        c.is_ascii_graphic() && !matches!(c, '\'' | '"' | '\\' | '{' | '}' | '[' | ']' | '(' | ')' | '/')
+    };
+    if name.chars().all(plain) {
+        Ok(name)
+    } else {
+        Err(format!("unsupported name of a mesh axis: {name:?}").into())
+    }
 }
 
 fn push_axes(
@@ -256,7 +258,8 @@ pub(super) fn push_origin(
             return Err("expected no elements in the origin of a synthetic call".into());
         }
     } else {
-        let elements = origin.elements.iter().map(|element| (element.shape_index.as_slice(), element)).collect();
+        let elements =
+            origin.elements.iter().map(|element| (element.shape_index.as_slice(), element)).collect();
         push_origin_tree(out, &elements, shape, &mut Vec::new())?;
     }
     out.push('}');
@@ -273,12 +276,14 @@ fn push_origin_tree(
     if index.len() > MAX_TUPLE_NESTING {
         return Err(format!("expected at most {MAX_TUPLE_NESTING} nested tuples, found more").into());
     }
-    let inner = shape.filter(|shape| shape.element_type == TUPLE).map_or(&[][..], |shape| &shape.tuple_shapes);
+    let inner =
+        shape.filter(|shape| shape.element_type == TUPLE).map_or(&[][..], |shape| &shape.tuple_shapes);
     let is_tuple = shape.is_some_and(|shape| shape.element_type == TUPLE);
     // The last element inside of this one has the largest index.
     let mut next = index.clone();
     next.push(i64::MAX);
-    let last = elements.range::<[i64], _>((Bound::Excluded(&index[..]), Bound::Included(&next[..]))).next_back();
+    let last =
+        elements.range::<[i64], _>((Bound::Excluded(&index[..]), Bound::Included(&next[..]))).next_back();
     let last = last.map(|(found, _)| found[index.len()]);
     if let Some(element) = elements.get(&index[..]).filter(|_| last.is_none()) {
         out.push('{');

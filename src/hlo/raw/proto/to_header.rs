@@ -2,12 +2,13 @@
 
 use super::{
     messages::{
-        AliasEntryProto, BufferDonorEntryProto, FileLocationProto, HloBufferDonorProto, HloInputOutputAliasProto,
-        HloModuleConfigProto, HloModuleProto, OriginalValueRecoveryTableProto, RecoveryEntry,
-        StackFrameIndexProto, StackFrameProto,
+        AliasEntryProto, BufferDonorEntryProto, FileLocationProto, HloBufferDonorProto,
+        HloInputOutputAliasProto, HloModuleConfigProto, HloModuleProto, OriginalValueRecoveryTableProto,
+        RecoveryEntry, StackFrameIndexProto, StackFrameProto,
     },
-    to_attrs::frontend_attributes,
-    to_module, to_shape, to_sharding,
+    to_module,
+    to_parts::frontend_attributes,
+    to_shape, to_sharding,
     value::Value,
 };
 use crate::hlo::raw::{
@@ -140,7 +141,8 @@ fn recovery_table(value: &mut Value<'_>, depth: usize) -> Parsed<OriginalValueRe
         value.expect(b':')?;
         let new_original_array = array(value)?;
         value.accept(b',')?;
-        let recovery_module = if value.next_is(b'"')? { Some(Box::new(recovery_module(value, depth)?)) } else { None };
+        let recovery_module =
+            if value.next_is(b'"')? { Some(Box::new(recovery_module(value, depth)?)) } else { None };
         Ok(RecoveryEntry { old_original_array, new_original_array, recovery_module })
     })?;
     Ok(OriginalValueRecoveryTableProto { entries })

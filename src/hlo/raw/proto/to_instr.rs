@@ -50,7 +50,10 @@ pub(super) fn is_of_start(attr: &Attr) -> bool {
 pub(super) fn is_of_wrapped(attr: &Attr) -> bool {
     match attr.name {
         Some(
-            AttrName::Metadata | AttrName::BackendConfig | AttrName::FrontendAttributes | AttrName::Statistics,
+            AttrName::Metadata
+            | AttrName::BackendConfig
+            | AttrName::FrontendAttributes
+            | AttrName::Statistics,
         ) => true,
         _ => !is_of_start(attr),
     }
@@ -70,7 +73,8 @@ pub(super) fn set(
     if to_attrs::set(proto, name, value)? {
         return Ok(());
     }
-    let message = format!("HloInstructionProto has no field for the attribute `{name}` of `{}`", proto.opcode);
+    let message =
+        format!("HloInstructionProto has no field for the attribute `{name}` of `{}`", proto.opcode);
     Err(SyntaxError::new(attr.spelling.start(), message))
 }
 
@@ -79,10 +83,14 @@ pub(super) fn set_defaults(proto: &mut HloInstructionProto, operand: Option<&Sha
     let operands = proto.operand_ids.len();
     let base = proto.opcode.strip_suffix("-start").unwrap_or(&proto.opcode);
     match base {
-        "all-gather" | "all-reduce" | "all-to-all" | "collective-broadcast" | "ragged-all-to-all"
+        "all-gather"
+        | "all-reduce"
+        | "all-to-all"
+        | "collective-broadcast"
+        | "ragged-all-to-all"
         | "reduce-scatter" => {
-            let has_groups = proto.iota_collective_device_list.is_some()
-                || proto.mesh_axes_replica_group_list.is_some();
+            let has_groups =
+                proto.iota_collective_device_list.is_some() || proto.mesh_axes_replica_group_list.is_some();
             if !has_groups {
                 proto.collective_device_list.get_or_insert_default();
             }

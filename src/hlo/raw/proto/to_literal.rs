@@ -3,7 +3,8 @@
 use super::{
     messages_data::{LiteralProto, ShapeProto},
     number::Format,
-    text_shape::{TUPLE, dims_and_strides, element_type},
+    text_literal::dims_and_strides,
+    text_shape::{TUPLE, element_type},
     to_shape::not_an_array,
     value::Value,
 };
@@ -45,7 +46,8 @@ pub(super) fn literal(value: &mut Value<'_>, shape: &ShapeProto) -> Parsed<Liter
     let count = match count {
         Some(count) if count == elements.bits.len() || (is_filled && count <= MAX_FILLED) => count,
         _ if is_filled => {
-            let message = format!("expected at most {MAX_FILLED} elements in an array that one number stands for");
+            let message =
+                format!("expected at most {MAX_FILLED} elements in an array that one number stands for");
             return Err(SyntaxError::new(at, message));
         }
         _ => {
@@ -171,7 +173,9 @@ impl Elements {
         match (element, text) {
             (PrimitiveType::Pred, "true") => Ok(1),
             (PrimitiveType::Pred, "false") => Ok(0),
-            (PrimitiveType::Pred, _) => text.parse::<i64>().map(|number| u64::from(number != 0)).map_err(|_| wrong()),
+            (PrimitiveType::Pred, _) => {
+                text.parse::<i64>().map(|number| u64::from(number != 0)).map_err(|_| wrong())
+            }
             _ => text.parse::<i128>().map(|number| number as u64).map_err(|_| wrong()),
         }
     }

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     messages::{
-        HloBufferDonorProto, HloComputationProto, HloInputOutputAliasProto, HloModuleConfigProto, HloModuleProto,
-        HloScheduleProto, InstructionSequence,
+        HloBufferDonorProto, HloComputationProto, HloInputOutputAliasProto, HloModuleConfigProto,
+        HloModuleProto, HloScheduleProto, InstructionSequence,
     },
     messages_data::{FrontendAttributes, ProgramShapeProto, ShapeProto},
     messages_instr::HloInstructionProto,
@@ -90,7 +90,9 @@ impl<'m> Encoder<'m> {
                     fusions.extend(instr.callees().map(|(_, callee)| callee));
                 }
                 if let Some(thread) = instr.attr(AttrName::AsyncExecutionThread) {
-                    threads.extend(instr.callees().map(|(_, callee)| (callee, unescaped(thread.trim_matches('"')))));
+                    threads.extend(
+                        instr.callees().map(|(_, callee)| (callee, unescaped(thread.trim_matches('"')))),
+                    );
                 }
             }
         }
@@ -128,10 +130,14 @@ impl<'m> Encoder<'m> {
         self.ids.push(proto_id);
         let mut instrs = Vec::with_capacity(computation.instrs.len());
         let mut shape = ParameterShapes::default();
-        for (index, (instr, found)) in computation.instrs.iter().zip(self.module.instructions(id)).enumerate() {
+        for (index, (instr, found)) in computation.instrs.iter().zip(self.module.instructions(id)).enumerate()
+        {
             let mut proto = self.instruction(found, instr, unique_id(proto_id, index));
-            proto.operand_ids =
-                instr.operands(computation).iter().map(|operand| unique_id(proto_id, operand.index())).collect();
+            proto.operand_ids = instr
+                .operands(computation)
+                .iter()
+                .map(|operand| unique_id(proto_id, operand.index()))
+                .collect();
             proto.control_predecessor_ids =
                 found.control_predecessors().map(|instr| unique_id(proto_id, instr.index())).collect();
             match wrapped.get(&index) {

@@ -33,8 +33,16 @@ pub(super) fn shape_proto(table: &ShapeTable, id: ShapeId) -> ShapeProto {
             let layout = array.layout.clone().or_else(|| (!is_opaque).then(default));
             ShapeProto {
                 element_type: array.element.xla_number(),
-                dimensions: array.dims.iter().map(|dim| dim.bound().map_or(ANY_SIZE, |size| size as i64)).collect(),
-                is_dynamic_dimension: array.dims.iter().map(|dim| !matches!(dim, Dimension::Static(_))).collect(),
+                dimensions: array
+                    .dims
+                    .iter()
+                    .map(|dim| dim.bound().map_or(ANY_SIZE, |size| size as i64))
+                    .collect(),
+                is_dynamic_dimension: array
+                    .dims
+                    .iter()
+                    .map(|dim| !matches!(dim, Dimension::Static(_)))
+                    .collect(),
                 layout: layout.map(|layout| layout_proto(&layout)),
                 ..ShapeProto::default()
             }
@@ -69,7 +77,11 @@ fn properties(layout: &mut LayoutProto, text: &str) -> Parsed<()> {
                 let element = PrimitiveType::from_name(name.as_bytes());
                 let number = element.ok_or_else(|| at.error("an element type"))?.xla_number();
                 value.expect(b')')?;
-                if mark == b'#' { layout.index_primitive_type = number } else { layout.pointer_primitive_type = number }
+                if mark == b'#' {
+                    layout.index_primitive_type = number
+                } else {
+                    layout.pointer_primitive_type = number
+                }
             }
             _ => match value.word("a property")? {
                 "L" => layout.tail_padding_alignment_in_elements = in_parentheses(&mut value)?,

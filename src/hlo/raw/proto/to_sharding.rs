@@ -248,9 +248,8 @@ fn named(value: &mut Value<'_>) -> Parsed<NamedShardingProto> {
 /// Sets the groups of devices of a collective.
 pub(super) fn groups(instr: &mut HloInstructionProto, value: &mut Value<'_>) -> Parsed<()> {
     if value.next_is(b'{')? {
-        let replica_groups = value.items(b'{', b'}', |value| {
-            Ok(ReplicaGroup { replica_ids: value.ints()? })
-        })?;
+        let replica_groups =
+            value.items(b'{', b'}', |value| Ok(ReplicaGroup { replica_ids: value.ints()? }))?;
         instr.collective_device_list = Some(Box::new(CollectiveDeviceListProto { replica_groups }));
     } else if value.accept_word("mesh")? {
         let mesh = mesh(value)?;

@@ -100,7 +100,10 @@ impl<'t> Value<'t> {
                 b'\'' => break,
                 b'\\' => self.0.advance(2),
                 _ if self.0.is_end() => {
-                    return Err(SyntaxError::new(at.0.at(), "expected a closing `'`, found the end of the text"));
+                    return Err(SyntaxError::new(
+                        at.0.at(),
+                        "expected a closing `'`, found the end of the text",
+                    ));
                 }
                 _ => self.0.advance(1),
             }
