@@ -11,7 +11,11 @@ use hloom::{
         ChatTemplate, Ending, Message, MessageRole, SampleFile, SpecialTokens, TemplateInputs, Tokenizer,
         TokenizerFiles,
     },
-    hlo::{proto, raw, text},
+    hlo::{
+        proto,
+        raw::{self, AsyncOps, ProtoFile},
+        text,
+    },
     mesh,
     model::Config,
     runtime::bundle::{Bundle, Contents, sha256},
@@ -55,6 +59,28 @@ pub fn hlo_raw(input: &[u8]) {
         }
         Err(diagnostics) => have_lines(&diagnostics),
     }
+}
+
+/// Any serialized module: what is read has a proto, and that reads as the same text. So does a text, where the input is one.
+pub fn raw_proto(input: &[u8]) {
+    let written =
+        match std::str::from_utf8(input).ok().and_then(|source| raw::parse(source, "input.hlo").ok()) {
+            Some(module) => module,
+            None => match raw::from_proto(input, "input.hlo.pb", AsyncOps::Explicit) {
+                Ok(found) => found.module,
+                Err(diagnostics) => return drop(diagnostics.to_string()),
+            },
+        };
+    // Constants without elements and values that XLA does not know have no proto.
+    let Ok(proto) = raw::to_proto(&written, ProtoFile::ModuleWithConfig) else { return };
+    let read = |bytes: &[u8]| {
+        let found = raw::from_proto(bytes, "written.hlo.pb", AsyncOps::Explicit);
+        found.unwrap_or_else(|error| panic!("{error}\n{}", raw::print(&written))).module
+    };
+    let first = read(&proto.bytes);
+    let again = raw::to_proto(&first, ProtoFile::ModuleWithConfig);
+    let again = again.unwrap_or_else(|error| panic!("{error}\n{}", raw::print(&first)));
+    assert_eq!(raw::print(&read(&again.bytes)), raw::print(&first));
 }
 
 /// A serialized `HloModuleProto`.

@@ -58,6 +58,6 @@ pub use parse::parse;
 pub use part::part;
 pub use primitive::PrimitiveType;
 pub use print::print;
-pub use proto::{FromProto, ProtoFile, ToProto, from_proto, to_proto};
+pub use proto::{AsyncOps, FromProto, ProtoFile, ToProto, from_proto, to_proto};
 pub use shape::{Array, Dimension, Layout, Shape, ShapeId, ShapeTable};
 pub(crate) use span::MAX_TEXT;

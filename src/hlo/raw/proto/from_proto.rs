@@ -2,7 +2,11 @@
 
 use prost::bytes::Bytes;
 
-use super::{file, text_module, unread::unread};
+use super::{
+    file,
+    text_module::{self, AsyncOps},
+    unread::unread,
+};
 use crate::{
     base::{Diagnostic, Diagnostics, Location},
     hlo::raw::{self, Module},
@@ -18,18 +22,12 @@ pub struct FromProto {
 }
 
 /// Reads a module from a serialized `HloModuleProto`, or a message around one: `HloProto`, `HloSnapshot` or
-/// `HloModuleProtoWithConfig`. `file` names it in errors.
+/// `HloModuleProtoWithConfig`, as its text that XLA prints. `file` names it in errors.
 ///
 /// # Errors
 /// Bytes that are no such message, ids that are not defined, names and values that HLO text cannot say, and what
-/// [`parse`](raw::parse) refuses of the text that XLA prints for the module. Lines and columns of the latter are those of that text.
-pub fn from_proto(bytes: &[u8], file: &str) -> Result<FromProto, Diagnostics> {
-    let (text, warnings) = proto_text(bytes, file)?;
-    Ok(FromProto { module: raw::parse(text, file)?, warnings })
-}
-
-/// The HLO text of a serialized module, and the warnings of [`from_proto`].
-pub(super) fn proto_text(bytes: &[u8], file: &str) -> Result<(String, Diagnostics), Diagnostics> {
+/// [`parse`](raw::parse) refuses of the text. Lines and columns of the latter are those of the text.
+pub fn from_proto(bytes: &[u8], file: &str, async_ops: AsyncOps) -> Result<FromProto, Diagnostics> {
     let bytes = Bytes::copy_from_slice(bytes);
     let invalid = |error: prost::DecodeError| {
         let message = format!("expected a serialized HloModuleProto: {error}");
@@ -37,7 +35,17 @@ pub(super) fn proto_text(bytes: &[u8], file: &str) -> Result<(String, Diagnostic
         Diagnostic::error(Location::file(file), message).with_hint(hint)
     };
     let read = file::decode(&bytes).map_err(invalid)?;
-    let warnings = unread(&bytes, read.message, file);
-    let text = text_module::text(&read.module, read.config.as_ref(), file)?;
-    Ok((text, warnings))
+    let mut warnings = unread(&bytes, read.message, file);
+    let (text, left_out) = text_module::text(&read.module, read.config.as_ref(), async_ops, file)?;
+    drop((bytes, read));
+    for (count, what) in [
+        (left_out.wrapped, "instructions that async ops start have metadata of their own"),
+        (left_out.spellings, "async ops are spelled like opcodes, such as `all-gather-start`"),
+    ] {
+        if count > 0 {
+            let message = format!("{count} {what}, which the text of XLA does not tell apart");
+            warnings.push(Diagnostic::warning(Location::file(file), message));
+        }
+    }
+    Ok(FromProto { module: raw::parse(text, file)?, warnings })
 }

@@ -3,16 +3,18 @@
 use std::fmt::Write;
 
 use prost::{Message, bytes::Bytes};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     escape::push_quoted,
-    messages::{HloComputationProto, HloModuleConfigProto, HloModuleProto, StackFrameIndexProto},
+    messages::{HloComputationProto, HloModuleConfigProto, HloModuleProto},
     messages_instr::HloInstructionProto,
     text_attrs::Attrs,
-    text_instr::{frontend_attributes, push_common, push_own},
-    text_shape::{join, push_literal, push_program_shape, push_shape, push_signature, separator, valid_name},
-    text_sharding::push_original_array,
+    text_common::push_common,
+    text_header::{header, stack_frames},
+    text_instr::push_own,
+    text_literal::push_literal,
+    text_shape::{push_shape, push_signature, separator, valid_name},
 };
 use crate::{
     base::{Diagnostic, Location},
@@ -31,6 +33,8 @@ struct Head {
     opcode: String,
     #[prost(message, optional, tag = "3")]
     shape: Option<ShapeHead>,
+    #[prost(int64, tag = "9")]
+    parameter_number: i64,
     #[prost(int64, tag = "35")]
     id: i64,
     #[prost(int64, repeated, tag = "36")]
@@ -84,12 +88,32 @@ impl Scope<'_> {
     }
 }
 
+/// How the text of an `async-start` names the instruction that it starts, where that is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncOps {
+    /// By its spelling, as XLA prints it: `fusion-start(%x)`. Names and metadata of the instruction that is started are not in
+    /// the text. Where the spelling is that of an opcode, the text is read as that opcode: `all-gather-start`.
+    Sugar,
+    /// By a computation: `async-start(%x), calls=%fusion`.
+    Explicit,
+}
+
+/// What the text of a module leaves out, by how often it does.
+#[derive(Default)]
+pub(super) struct LeftOut {
+    /// Instructions inside of `-start`, whose metadata or other common attributes differ from those of the start.
+    pub wrapped: usize,
+    /// Spellings of async opcodes that are also those of opcodes.
+    pub spellings: usize,
+}
+
 /// The text of a module. Locations of errors name computations and instructions.
 pub(super) fn text(
     module: &HloModuleProto,
     config: Option<&HloModuleConfigProto>,
+    async_ops: AsyncOps,
     file: &str,
-) -> Result<String, Diagnostic> {
+) -> Result<(String, LeftOut), Diagnostic> {
     let located = |error: Diagnostic| {
         if error.location == Location::default() {
             error.located(Location::file(file))
@@ -97,12 +121,16 @@ pub(super) fn text(
             Diagnostic { location: Location { file: file.to_owned(), ..error.location.clone() }, ..error }
         }
     };
-    module_text(module, config, 0).map_err(located)
+    let mut left_out = LeftOut::default();
+    let text = module_text(module, config, async_ops, &mut left_out, 0).map_err(located)?;
+    Ok((text, left_out))
 }
 
 fn module_text(
     module: &HloModuleProto,
     config: Option<&HloModuleConfigProto>,
+    async_ops: AsyncOps,
+    left_out: &mut LeftOut,
     depth: usize,
 ) -> Result<String, Diagnostic> {
     let mut out = String::from("HloModule ");
@@ -114,7 +142,10 @@ fn module_text(
     }
     let computations = decode_computations(module)?;
     let names = computation_names(&computations)?;
-    let wrapped = wrapped_computations(&computations, &names)?;
+    let wrapped = match async_ops {
+        AsyncOps::Sugar => wrapped_computations(&computations, &names)?,
+        AsyncOps::Explicit => FxHashSet::default(),
+    };
     for computation in &computations {
         if wrapped.contains(&computation.id) && computation.id != module.entry_computation_id {
             continue;
@@ -127,12 +158,17 @@ fn module_text(
             }
         };
         let printed = Printer { module, names: &names, wrapped: &wrapped, computation };
-        printed.print(&mut out).map_err(located)?;
+        printed.print(&mut out, left_out).map_err(located)?;
     }
     if !names.contains_key(&module.entry_computation_id) {
         return Err(format!("unknown entry computation id {}", module.entry_computation_id).into());
     }
     Ok(out)
+}
+
+/// The text of a module inside of a table of another one.
+pub(super) fn recovery_text(module: &HloModuleProto, depth: usize) -> Result<String, Diagnostic> {
+    module_text(module, None, AsyncOps::Explicit, &mut LeftOut::default(), depth)
 }
 
 fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, Diagnostic> {
@@ -141,139 +177,6 @@ fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, Diagnostic> {
 
 fn decode_computations(module: &HloModuleProto) -> Result<Vec<HloComputationProto>, Diagnostic> {
     module.computations.iter().map(decode).collect()
-}
-
-fn header(
-    out: &mut String,
-    module: &HloModuleProto,
-    config: Option<&HloModuleConfigProto>,
-    depth: usize,
-) -> Result<(), Diagnostic> {
-    let mut attrs = Attrs(out);
-    attrs.flag("is_scheduled", module.schedule.is_some());
-    if let Some(alias) = module.input_output_alias.as_ref().filter(|alias| !alias.entries.is_empty()) {
-        let mut entries = Vec::new();
-        for entry in &alias.entries {
-            let kind = match entry.kind {
-                0 | 1 => "may-alias",
-                2 => "must-alias",
-                other => return Err(format!("unknown kind of an alias: {other}").into()),
-            };
-            let (output, element) = (join(&entry.output_shape_index), join(&entry.parameter_shape_index));
-            entries.push(format!("{{{output}}}: ({}, {{{element}}}, {kind})", entry.parameter_number));
-        }
-        attrs.value("input_output_alias", format_args!("{{ {} }}", entries.join(", ")));
-    }
-    if let Some(donor) = module.buffer_donor.as_ref().filter(|donor| !donor.entries.is_empty()) {
-        let entries = donor
-            .entries
-            .iter()
-            .map(|entry| format!("({}, {{{}}})", entry.parameter_number, join(&entry.parameter_shape_index)));
-        attrs.value("buffer_donor", format_args!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")));
-    }
-    attrs.flag("alias_passthrough_params", config.is_some_and(|config| config.alias_passthrough_params));
-    let layout = config.and_then(|config| config.entry_computation_layout.as_ref());
-    if let Some(shape) = layout.or(module.host_program_shape.as_ref()).filter(|shape| shape.result.is_some())
-    {
-        let mut text = String::new();
-        push_program_shape(&mut text, shape)?;
-        attrs.value("entry_computation_layout", format_args!("{{{text}}}"));
-    }
-    if let Some(config) = config {
-        let name = "allow_spmd_sharding_propagation_to_parameters";
-        // One `false` is the default.
-        let is_default = |list: &[bool]| list.iter().all(|&allowed| !allowed) && list.len() < 2;
-        for (name, list) in [
-            (name, &config.allow_spmd_sharding_propagation_to_parameters),
-            ("allow_spmd_sharding_propagation_to_output", &config.allow_spmd_sharding_propagation_to_output),
-        ] {
-            if !is_default(list) {
-                attrs.list(name, list);
-            }
-        }
-        for (name, count) in
-            [("replica_count", config.replica_count), ("num_partitions", config.num_partitions)]
-        {
-            if !matches!(count, 0 | 1) {
-                attrs.value(name, count);
-            }
-        }
-    }
-    if let Some(frontend) = module.frontend_attributes.as_ref().filter(|frontend| !frontend.map.is_empty()) {
-        attrs.value("frontend_attributes", frontend_attributes(frontend)?);
-    }
-    recovery_table(&mut attrs, module, depth)
-}
-
-/// Pairs of values, with the text of the module that computes the one from the other.
-fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) -> Result<(), Diagnostic> {
-    let Some(table) = &module.original_value_recovery_table else { return Ok(()) };
-    if depth > 0 {
-        return Err("expected no table of recovery modules in a recovery module".into());
-    }
-    let mut text = String::from("{\n");
-    for entry in &table.entries {
-        text.push_str("  {");
-        if let Some(old) = &entry.old_original_array {
-            push_original_array(&mut text, old);
-        }
-        text.push_str("} : {");
-        if let Some(new) = &entry.new_original_array {
-            push_original_array(&mut text, new);
-        }
-        text.push('}');
-        if let Some(recovery) = &entry.recovery_module {
-            let inner = module_text(recovery, None, depth + 1)?;
-            text.push_str(",\n  \"\n");
-            for line in inner.trim_end().lines() {
-                let line = line.replace('\\', "\\\\").replace('"', "\\\"");
-                let indent = if line.is_empty() { "" } else { "    " };
-                let _ = writeln!(text, "{indent}{line}");
-            }
-            text.push_str("\n\n");
-            text.push_str("  \"");
-        }
-        text.push('\n');
-    }
-    text.push('}');
-    attrs.value("origin_recovery_table", text);
-    Ok(())
-}
-
-fn stack_frames(out: &mut String, frames: &StackFrameIndexProto) {
-    if frames.file_names.is_empty() && frames.stack_frames.is_empty() {
-        return;
-    }
-    for (heading, names) in [("FileNames", &frames.file_names), ("FunctionNames", &frames.function_names)] {
-        let _ = writeln!(out, "{heading}");
-        for (index, name) in names.iter().enumerate() {
-            let _ = write!(out, "{} ", index + 1);
-            push_quoted(out, name.as_bytes());
-            out.push('\n');
-        }
-        out.push('\n');
-    }
-    out.push_str("FileLocations\n");
-    for (index, location) in frames.file_locations.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "{} {{file_name_id={} function_name_id={} line={} end_line={} column={} end_column={}}}",
-            index + 1,
-            location.file_name_id,
-            location.function_name_id,
-            location.line,
-            location.end_line,
-            location.column,
-            location.end_column
-        );
-    }
-    out.push_str("\nStackFrames\n");
-    for (index, frame) in frames.stack_frames.iter().enumerate() {
-        // XLA prints the id of the parent plus one.
-        let (location, parent) = (frame.file_location_id, i64::from(frame.parent_frame_id) + 1);
-        let _ = writeln!(out, "{} {{file_location_id={location} parent_frame_id={parent}}}", index + 1);
-    }
-    out.push_str("\n\n");
 }
 
 fn computation_names(computations: &[HloComputationProto]) -> Result<FxHashMap<i64, CompName>, Diagnostic> {
@@ -293,18 +196,15 @@ fn computation_names(computations: &[HloComputationProto]) -> Result<FxHashMap<i
 fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> {
     let Some((last, parameters)) = computation.instructions.split_last() else { return Ok(None) };
     let head: Head = decode(last)?;
-    // A computation whose root is a parameter is one whose text is short in any case.
-    if head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
+    // The text of these has something in place of operands, for which the spelling has no place.
+    let has_payload = matches!(head.opcode.as_str(), "constant" | "parameter");
+    if has_payload || head.id != computation.root_id || parameters.len() != head.operand_ids.len() {
         return Ok(None);
     }
-    // What spells the opcode and `-start` together may be another opcode.
-    let spelled = |suffix: &str| Opcode::from_name(&format!("{}{suffix}", head.opcode)).is_some();
-    if ["-start", "-update", "-done"].into_iter().any(spelled) {
-        return Ok(None);
-    }
-    for (parameter, &operand) in parameters.iter().zip(&head.operand_ids) {
+    for ((number, parameter), &operand) in (0..).zip(parameters).zip(&head.operand_ids) {
         let parameter: Head = decode(parameter)?;
-        if parameter.opcode != "parameter" || parameter.id != operand {
+        if parameter.opcode != "parameter" || parameter.id != operand || parameter.parameter_number != number
+        {
             return Ok(None);
         }
     }
@@ -315,9 +215,9 @@ fn only(computation: &HloComputationProto) -> Result<Option<Bytes>, Diagnostic> 
 fn wrapped_computations(
     computations: &[HloComputationProto],
     names: &FxHashMap<i64, CompName>,
-) -> Result<rustc_hash::FxHashSet<i64>, Diagnostic> {
-    let mut wrapped = rustc_hash::FxHashSet::default();
-    let mut others = rustc_hash::FxHashSet::default();
+) -> Result<FxHashSet<i64>, Diagnostic> {
+    let mut wrapped = FxHashSet::default();
+    let mut others = FxHashSet::default();
     for computation in computations {
         for bytes in &computation.instructions {
             let head: Head = decode(bytes)?;
@@ -340,12 +240,12 @@ fn wrapped_computations(
 struct Printer<'p> {
     module: &'p HloModuleProto,
     names: &'p FxHashMap<i64, CompName>,
-    wrapped: &'p rustc_hash::FxHashSet<i64>,
+    wrapped: &'p FxHashSet<i64>,
     computation: &'p HloComputationProto,
 }
 
 impl Printer<'_> {
-    fn print(&self, out: &mut String) -> Result<(), Diagnostic> {
+    fn print(&self, out: &mut String, left_out: &mut LeftOut) -> Result<(), Diagnostic> {
         let computation = self.computation;
         let mut scope =
             Scope { computations: self.names, instrs: FxHashMap::default(), payloads: &self.module.payloads };
@@ -366,7 +266,7 @@ impl Printer<'_> {
         out.push_str(" {\n");
         for position in self.order(&positions)? {
             let instr: HloInstructionProto = decode(&computation.instructions[position])?;
-            let printed = self.instruction(out, &instr, &scope);
+            let printed = self.instruction(out, &instr, &scope, left_out);
             printed.map_err(|error| error.on(instr.name))?;
         }
         out.push('}');
@@ -421,6 +321,7 @@ impl Printer<'_> {
         out: &mut String,
         instr: &HloInstructionProto,
         scope: &Scope<'_>,
+        left_out: &mut LeftOut,
     ) -> Result<(), Diagnostic> {
         let root = if instr.id == self.computation.root_id { "ROOT " } else { "" };
         let _ = write!(out, "  {root}%{} = ", instr.name);
@@ -452,6 +353,8 @@ impl Printer<'_> {
         self.thread(&mut attrs, instr);
         match (&inner, instr.opcode.as_str()) {
             (Some(inner), "async-start") => {
+                left_out.wrapped += usize::from(!has_same_attributes(inner, instr));
+                left_out.spellings += usize::from(Opcode::from_name(&opcode).is_some());
                 let inner = HloInstructionProto {
                     output_operand_aliasing: [
                         inner.output_operand_aliasing.as_slice(),
@@ -481,6 +384,16 @@ impl Printer<'_> {
             attrs.quoted("async_execution_thread", thread.as_bytes());
         }
     }
+}
+
+/// Whether an instruction has the common attributes that a reader of the text gives it: those of what starts it.
+fn has_same_attributes(inner: &HloInstructionProto, start: &HloInstructionProto) -> bool {
+    inner.metadata == start.metadata
+        && inner.backend_config == start.backend_config
+        && inner.frontend_attributes == start.frontend_attributes
+        && inner.statistics_viz == start.statistics_viz
+        && inner.sharding.is_none()
+        && inner.original_value.is_none()
 }
 
 fn known_opcode(opcode: &str) -> Result<(), Diagnostic> {

@@ -6,8 +6,9 @@ use super::{
         HloInputOutputAliasProto, HloModuleConfigProto, HloModuleProto, OriginalValueRecoveryTableProto,
         RecoveryEntry, StackFrameIndexProto, StackFrameProto,
     },
-    to_attrs::frontend_attributes,
-    to_module, to_shape, to_sharding,
+    to_module,
+    to_parts::frontend_attributes,
+    to_shape, to_sharding,
     value::Value,
 };
 use crate::hlo::raw::{

@@ -24,6 +24,9 @@ pub(super) fn plain(name: String, opcode: Opcode, shape: ShapeProto, id: i64) ->
         metadata: Some(Box::new(OpMetadata::default())),
         frontend_attributes: Some(Box::new(FrontendAttributes::default())),
         statistics_viz: Some(Box::new(StatisticsViz::default())),
+        // What a text means that does not say it.
+        largest: opcode == Opcode::Topk,
+        is_associative: if opcode == Opcode::Scan { 2 } else { 0 },
         ..HloInstructionProto::default()
     }
 }

@@ -3,7 +3,8 @@
 use super::{
     messages_data::{LiteralProto, ShapeProto},
     number::Format,
-    text_shape::{TUPLE, dims_and_strides, element_type},
+    text_literal::dims_and_strides,
+    text_shape::{TUPLE, element_type},
     to_shape::not_an_array,
     value::Value,
 };
@@ -110,7 +111,7 @@ impl Elements {
     ) -> Parsed<()> {
         value.expect(b'{')?;
         for position in 0..dims[0] {
-            value.accept(b',')?;
+            while value.accept(b',')? {}
             value.0.skip_blank()?;
             if value.0.peek() == b'.' && value.0.peek_at(1) == b'.' {
                 return Err(elided(value));
@@ -122,7 +123,7 @@ impl Elements {
                 self.read(value, offset)?;
             }
         }
-        value.accept(b',')?;
+        while value.accept(b',')? {}
         if value.next_is(b'.')? {
             return Err(elided(value));
         }

@@ -17,7 +17,7 @@ use super::{
     value::Value,
 };
 use crate::hlo::raw::{
-    CompId, InstrId, InstrRef, Module, Opcode, ShapeId,
+    AttrName, CompId, InstrId, InstrRef, Module, Opcode, ShapeId,
     cursor::SyntaxError,
     module::{Attr, Instr},
 };
@@ -68,6 +68,8 @@ struct Encoder<'m> {
     ids: Vec<i64>,
     /// Computations that fusions call, which have no schedule.
     fusions: FxHashSet<CompId>,
+    /// Threads on which async opcodes start computations.
+    threads: FxHashMap<CompId, String>,
     names: Names,
     computation_names: Names,
     shapes: FxHashMap<ShapeId, ShapeProto>,
@@ -78,7 +80,7 @@ struct Encoder<'m> {
 
 impl<'m> Encoder<'m> {
     fn new(module: &'m Module) -> Self {
-        let mut fusions = FxHashSet::default();
+        let (mut fusions, mut threads) = (FxHashSet::default(), FxHashMap::default());
         let (mut names, mut computation_names) = (Names::default(), Names::default());
         for id in module.ids() {
             computation_names.texts.insert(module.computation_name(id).to_owned());
@@ -87,6 +89,11 @@ impl<'m> Encoder<'m> {
                 if instr.opcode() == Opcode::Fusion || instr.wrapped() == Some(Opcode::Fusion) {
                     fusions.extend(instr.callees().map(|(_, callee)| callee));
                 }
+                if let Some(thread) = instr.attr(AttrName::AsyncExecutionThread) {
+                    threads.extend(
+                        instr.callees().map(|(_, callee)| (callee, unescaped(thread.trim_matches('"')))),
+                    );
+                }
             }
         }
         Self {
@@ -94,6 +101,7 @@ impl<'m> Encoder<'m> {
             computations: vec![],
             ids: vec![],
             fusions,
+            threads,
             names,
             computation_names,
             shapes: FxHashMap::default(),
@@ -134,6 +142,8 @@ impl<'m> Encoder<'m> {
                 found.control_predecessors().map(|instr| unique_id(proto_id, instr.index())).collect();
             match wrapped.get(&index) {
                 Some(&callee) => proto.called_computation_ids = vec![callee],
+                // Those of async opcodes are known from where the operation starts.
+                None if matches!(instr.opcode, Opcode::AsyncUpdate | Opcode::AsyncDone) => {}
                 None => proto.called_computation_ids = self.callees(found),
             }
             for attr in &computation.attrs[instr.attr_range()] {
@@ -147,14 +157,17 @@ impl<'m> Encoder<'m> {
             instrs.push(proto);
         }
         let name = self.computation_names.unique(self.module.computation_name(id));
-        let thread = computation.thread.map_or("", |thread| self.module.str(thread));
+        let execution_thread = match computation.thread.map(|thread| unescaped(self.module.str(thread))) {
+            Some(thread) if thread == "main" => String::new(),
+            Some(thread) => thread,
+            None => self.threads.remove(&id).unwrap_or_default(),
+        };
         let shape = shape.finish(&instrs[computation.root]);
         if id == self.module.entry() {
             let parameter_names = (0..shape.parameters.len()).map(|number| format!("p{number}")).collect();
             self.entry_shape = Some(ProgramShapeProto { parameter_names, ..shape.clone() });
         }
         let is_fusion_computation = self.fusions.contains(&id);
-        let execution_thread = if thread == "main" { String::new() } else { self.unescaped(thread) };
         let root_id = instrs[computation.root].id;
         let program_shape = Some(shape);
         let proto = HloComputationProto {
@@ -167,11 +180,6 @@ impl<'m> Encoder<'m> {
             execution_thread,
         };
         self.push(proto, &instrs);
-    }
-
-    fn unescaped(&self, text: &str) -> String {
-        let bytes = super::escape::unescape(text);
-        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
     }
 
     fn push(&mut self, mut proto: HloComputationProto, instrs: &[HloInstructionProto]) {
@@ -252,7 +260,7 @@ impl<'m> Encoder<'m> {
         let mut execution_thread = String::new();
         for attr in &computation.attrs[instr.attr_range()] {
             if self.module.str(attr.spelling) == "async_execution_thread" {
-                execution_thread = self.unescaped(self.module.str(attr.value).trim_matches('"'));
+                execution_thread = unescaped(self.module.str(attr.value).trim_matches('"'));
             } else if to_instr::is_of_wrapped(attr) {
                 self.attribute(&mut proto, attr);
             }
@@ -275,6 +283,12 @@ impl<'m> Encoder<'m> {
         self.push(proto, &instrs);
         proto_id
     }
+}
+
+/// The name of a thread, without escapes.
+fn unescaped(text: &str) -> String {
+    let bytes = super::escape::unescape(text);
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| text.to_owned())
 }
 
 /// The id of an instruction, unique in the module: that of the computation and the position.

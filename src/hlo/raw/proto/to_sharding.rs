@@ -67,7 +67,6 @@ fn array(value: &mut Value<'_>) -> Parsed<OpSharding> {
             "device" => {
                 value.expect(b'=')?;
                 found.tile_assignment_devices = vec![value.int()?];
-                found.tile_assignment_dimensions = vec![1];
             }
             "devices" => {
                 found.kind = TILED;
