@@ -133,9 +133,12 @@ impl<'m> Comparison<'_, '_, 'm> {
                 }
                 _ => false,
             };
-            if !equal {
-                found.extend(attribute_change(before, after));
-            }
+            let Some(name) = before.or(after).map(|either| either.name).filter(|_| !equal) else { return };
+            let part = match attributes::is_sharding(name) {
+                true => ChangedPart::Sharding,
+                false => ChangedPart::Attribute(name),
+            };
+            found.push(attribute_change(part, before, after));
         });
         // Shardy names the axes of what the sharding of HLO, whose name sorts first, says in numbers.
         let is_sharding = |change: &Change<'m>| change.part == ChangedPart::Sharding;
@@ -249,8 +252,8 @@ pub(super) fn module_changes<'m>(a: &'m Module, b: &'m Module, ignored: IgnoreSe
     let mut found = Vec::new();
     merge(&of_a, &of_b, |before, after| {
         let canonical = |attribute: Option<&Attribute<'m>>| attribute.map(|one| one.canonical(ignored));
-        if canonical(before) != canonical(after) {
-            found.extend(attribute_change(before, after));
+        if let Some(either) = before.or(after).filter(|_| canonical(before) != canonical(after)) {
+            found.push(attribute_change(ChangedPart::Attribute(either.name), before, after));
         }
     });
     if !ignored.has(Ignore::Names) && a.name() != b.name() {
@@ -260,14 +263,13 @@ pub(super) fn module_changes<'m>(a: &'m Module, b: &'m Module, ignored: IgnoreSe
     found
 }
 
-fn attribute_change<'m>(before: Option<&Attribute<'m>>, after: Option<&Attribute<'m>>) -> Option<Change<'m>> {
-    let name = before.or(after)?.name;
-    let part = match attributes::is_sharding(name) {
-        true => ChangedPart::Sharding,
-        false => ChangedPart::Attribute(name),
-    };
-    let value = |attribute: Option<&Attribute<'m>>| attribute.map(attributes::readable);
-    Some(Change { part, before: value(before), after: value(after) })
+fn attribute_change<'m>(
+    part: ChangedPart<'m>,
+    before: Option<&Attribute<'m>>,
+    after: Option<&Attribute<'m>>,
+) -> Change<'m> {
+    let [before, after] = [before, after].map(|attribute| attribute.map(attributes::readable));
+    Change { part, before, after }
 }
 
 /// Calls `visit` with each name of two lists that are sorted by name: the attributes of that name.

@@ -1,17 +1,24 @@
+//! `hloom diff`: two HLO modules compared.
+
+mod computations;
+mod format;
+mod json;
+mod page;
+mod sides;
+mod text;
+
 use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::PossibleValue};
 
-use super::{
-    Answer, Env, Failure,
-    diff_json::json,
-    diff_text::{Sides, text},
-    write_json,
-};
+use super::{Answer, Env, Failure, write_json};
 use crate::{
     app::hlo_files,
     diff::{Ignore, IgnoreSet, diff},
 };
+use json::json;
+use sides::Sides;
+use text::text;
 
 /// Compare two HLO modules by what they compute: instructions, shapes, shardings, collectives, FLOPs.
 ///
