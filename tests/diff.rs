@@ -84,6 +84,27 @@ fn differences_are_printed_with_a_summary_first() {
 }
 
 #[test]
+fn meshes_change_shardings_and_nothing_else() {
+    let world = World::new();
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/mesh-configs");
+    for (mesh, file) in [("fsdp8", "a.hlo"), ("data2-fsdp2-tensor2", "b.hlo")] {
+        let mesh = format!("--mesh {configs}/{mesh}.toml");
+        world.succeeds(&format!("dump --model tiny --batch 8 --target cpu:8 {mesh} --out {file}"));
+    }
+    world.succeeds("dump --model tiny --batch 8 --target cpu:8 --out plain.hlo");
+    let Ran { code, out, .. } = world.hloom("diff a.hlo b.hlo");
+    assert_eq!(code, Some(1));
+    assert!(out.contains("  instructions  313 changed, 0 removed, 0 added\n"), "{out}");
+    let group = "  28 instructions, sharding: [{}, {}, {}, {}] -> [{}, {}, {\"tensor\"}, {}]\n    \
+                 %q_proj.lora_B.13, %k_proj.lora_B.15, %v_proj.lora_B.17 and 25 more\n";
+    assert!(out.contains(group), "{out}");
+    for file in ["a.hlo", "b.hlo"] {
+        let out = world.succeeds(&format!("diff plain.hlo {file} --ignore shardings"));
+        assert!(out.contains("\nequal\n"), "{out}");
+    }
+}
+
+#[test]
 fn equal_modules_are_success_and_invalid_ones_are_bad_input() {
     let world = World::new();
     world.write("before.hlo", BEFORE);

@@ -8,11 +8,11 @@ use super::{
     attributes::{self, Attribute},
     body::Body,
     change::{Change, ChangedComputation, ChangedInstr, ChangedPart},
-    classes::{Classifier, shape_text},
+    classes::{Annotation, Classifier, shape_text},
     ignore::{Ignore, IgnoreSet},
     pairs::{Matched, Numbered, Pairs, takes_operands},
 };
-use crate::hlo::raw::{AttrName, CompId, InstrId, InstrRef, Module, Opcode};
+use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode};
 
 /// A pair of unequal computations, with what is known of all others.
 pub(super) struct Comparison<'p, 'c, 'm> {
@@ -41,7 +41,7 @@ impl<'m> Comparison<'_, '_, 'm> {
         };
         for (y, x) in alignment.to_a.iter().enumerate() {
             let Some(x) = x.map(|x| x as usize) else {
-                changes.added.push(after.instrs[y]);
+                changes.added.extend(Some(after.instrs[y]).filter(|_| !after.is_ignored(y)));
                 continue;
             };
             let mut found = self.instruction(x, y, classifier);
@@ -55,7 +55,8 @@ impl<'m> Comparison<'_, '_, 'm> {
                 changes.changed.push(ChangedInstr { before, after, changes: found });
             }
         }
-        let removed = alignment.to_b.iter().enumerate().filter(|(_, y)| y.is_none());
+        let removed = alignment.to_b.iter().enumerate();
+        let removed = removed.filter(|&(x, y)| y.is_none() && !before.is_ignored(x));
         changes.removed = removed.map(|(x, _)| before.instrs[x]).collect();
         changes
     }
@@ -171,7 +172,11 @@ impl<'m> Comparison<'_, '_, 'm> {
     }
 
     fn operands(&self, x: InstrRef<'m>, y: InstrRef<'m>, found: &mut Vec<Change<'m>>) {
-        let (of_x, of_y) = (x.operands(), y.operands());
+        let Matched { before, after, alignment, .. } = self.matched;
+        let of = |body: &Body<'_, 'm>, other: &[Option<u32>], instr: InstrRef<'m>| -> Vec<usize> {
+            instr.operands().iter().map(|operand| unannotated(body, other, operand.index())).collect()
+        };
+        let (of_x, of_y) = (of(before, &alignment.to_b, x), of(after, &alignment.to_a, y));
         if let Some(parameters) = self.parameters(x, y) {
             let mut left: FxHashSet<usize> = (0..of_y.len()).collect();
             for (position, &operand) in of_x.iter().enumerate() {
@@ -182,7 +187,7 @@ impl<'m> Comparison<'_, '_, 'm> {
             left.sort_unstable();
             left.into_iter().for_each(|position| self.operand(position, None, Some(of_y[position]), found));
         } else if of_x.len() == of_y.len() {
-            for (position, (&x, &y)) in of_x.iter().zip(of_y).enumerate() {
+            for (position, (&x, &y)) in of_x.iter().zip(&of_y).enumerate() {
                 self.operand(position, Some(x), Some(y), found);
             }
         } else {
@@ -201,14 +206,14 @@ impl<'m> Comparison<'_, '_, 'm> {
         Some(&self.pairs.unequal[*self.pairs.matched.get(&callee_x)?].parameters)
     }
 
-    fn operand(&self, position: usize, x: Option<InstrId>, y: Option<InstrId>, found: &mut Vec<Change<'m>>) {
+    fn operand(&self, position: usize, x: Option<usize>, y: Option<usize>, found: &mut Vec<Change<'m>>) {
         if let (Some(x), Some(y)) = (x, y)
             && self.same(x, y)
         {
             return;
         }
-        let x = x.map(|x| self.matched.before.instrs[x.index()]);
-        let y = y.map(|y| self.matched.after.instrs[y.index()]);
+        let x = x.map(|x| self.matched.before.instrs[x]);
+        let y = y.map(|y| self.matched.after.instrs[y]);
         // The opcodes say most, and are the same for the same change elsewhere.
         let by_opcode = matches!((x, y), (Some(x), Some(y)) if x.opcode_text() != y.opcode_text());
         let text = |instr: InstrRef<'_>| match instr.opcode() {
@@ -239,11 +244,18 @@ impl<'m> Comparison<'_, '_, 'm> {
     }
 
     /// Whether two operands are the same instruction, or compute the same value.
-    fn same(&self, x: InstrId, y: InstrId) -> bool {
+    fn same(&self, x: usize, y: usize) -> bool {
         let Matched { before, after, alignment, .. } = self.matched;
-        let is_matched = alignment.to_b[x.index()] == Some(y.index() as u32);
-        is_matched || before.classes[x.index()].value == after.classes[y.index()].value
+        alignment.to_b[x] == Some(y as u32) || before.classes[x].value == after.classes[y].value
     }
+}
+
+/// The operand without annotations that the other computation lacks, which are listed by themselves, or are ignored.
+fn unannotated(body: &Body<'_, '_>, other: &[Option<u32>], mut index: usize) -> usize {
+    while body.classes[index].annotation != Annotation::None && other[index].is_none() {
+        index = body.instrs[index].operands()[0].index();
+    }
+    index
 }
 
 /// The attributes of the modules that changed.

@@ -177,6 +177,40 @@ fn shardings_have_one_change_that_names_axes_where_it_can() {
 }
 
 #[test]
+fn annotations_of_shardings_hide_nothing_that_they_annotate() {
+    let plain = "x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(y, x)";
+    let annotated = "x = f32[8] parameter(0) y = f32[8] negate(x) \
+        s = f32[8] custom-call(y), custom_call_target=\"Sharding\", sharding={replicated} \
+        t = f32[8] custom-call(s), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]} ROOT z = f32[8] add(t, x)";
+    compare(&entry(plain), &entry(annotated), &["+ s", "+ t"]);
+    let ignored = IgnoreSet::default().with(Ignore::Shardings);
+    check(ignored, &entry(plain), &entry(annotated), &[]);
+    check(
+        ignored,
+        &entry(plain),
+        &entry(&annotated.replace("negate", "cosine")),
+        &["y/y Opcode negate -> cosine"],
+    );
+    // An annotation in both is an operand like any other.
+    compare(
+        &entry(annotated),
+        &entry(&annotated.replace("add(t, x)", "add(s, x)")),
+        &["z/z Operand(0) %t -> %s"],
+    );
+    let other_target = annotated.replace("\"Sharding\"", "\"Other\"");
+    check(
+        ignored,
+        &entry(plain),
+        &entry(&other_target),
+        &["z/z Operand(0) negate -> custom-call", "+ s", "+ t"],
+    );
+    let root = "x = f32[8] parameter(0) ROOT y = f32[8] negate(x)";
+    let annotated_root =
+        root.replace("ROOT ", "") + " ROOT s = f32[8] custom-call(y), custom_call_target=\"Sharding\"";
+    check(ignored, &entry(root), &entry(&annotated_root), &[]);
+}
+
+#[test]
 fn constants_are_compared_by_value_and_unknown_where_a_text_leaves_them_out() {
     let constant = |literal: &str| entry(&format!("ROOT c = f32[3] constant({literal})"));
     compare(&constant("{1, 2, 3}"), &constant("{1.0, 2e0, 3}"), &[]);

@@ -75,7 +75,7 @@ impl ValueEnum for Ignore {
             Self::Order => "Order of instructions, and control predecessors",
             Self::Layouts => "Layouts, tiles and memory spaces",
             Self::Metadata => "Metadata, origins, statistics and fingerprints",
-            Self::Shardings => "Shardings of HLO and Shardy",
+            Self::Shardings => "Shardings of HLO and Shardy, and custom calls that annotate them",
             Self::BackendConfig => "Configurations of backends",
             Self::FrontendAttributes => "Frontend attributes other than those of Shardy",
         };

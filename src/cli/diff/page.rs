@@ -71,3 +71,23 @@ impl Page {
         self.line(&format!("{name:<NAME$}{before:>13}{after:>13}{difference:>13}"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_at_most_80_columns_and_colors_where_wanted() {
+        let text = |style| {
+            let mut page = Page { lines: String::new(), style, top: 1 };
+            page.removed(&"é".repeat(81));
+            page.added("+ a");
+            page.more(3, "rows");
+            page.lines
+        };
+        let cut = "é".repeat(79) + "…";
+        assert_eq!(text(Style::Plain), format!("{cut}\n+ a\n  2 more rows\n"));
+        let colored = format!("\u{1b}[31m{cut}\u{1b}[0m\n\u{1b}[32m+ a\u{1b}[0m\n  2 more rows\n");
+        assert_eq!(text(Style::Ansi), colored);
+    }
+}
