@@ -26,10 +26,12 @@ impl<'m> Comparison<'_, '_, 'm> {
     /// The changes, in the order of the second text; what was removed in the order of the first.
     pub(super) fn changes(&self, classifier: &mut Classifier<'m>) -> ChangedComputation<'m> {
         let Matched { before, after, alignment, .. } = self.matched;
+        let roots = [before.instrs[before.root], after.instrs[after.root]];
         let mut changes = ChangedComputation {
             before: before.id,
             after: after.id,
             runs: [0.0; 2],
+            root: Some(roots).filter(|_| !self.same(before.root, after.root)),
             unchanged: 0,
             changed: Vec::new(),
             removed: Vec::new(),

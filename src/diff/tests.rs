@@ -20,6 +20,7 @@ fn changes(found: &ModuleDiff<'_>) -> Vec<String> {
                 ));
             }
         }
+        lines.extend(computation.root.map(|[x, y]| format!("ROOT {} -> {}", x.name(), y.name())));
         lines.extend(computation.removed.iter().map(|instr| format!("- {}", instr.name())));
         lines.extend(computation.added.iter().map(|instr| format!("+ {}", instr.name())));
     }
@@ -130,7 +131,18 @@ fn an_instruction_that_took_the_place_of_another_one_has_another_opcode() {
         &["a/a Opcode negate -> cosine", "b/b Opcode negate -> cosine"],
     );
     let other_shape = "x = f32[8] parameter(0) a = f32[8] negate(x) ROOT r = f64[8] convert(a)";
-    compare(&entry("x = f32[8] parameter(0) ROOT a = f32[8] negate(x)"), &entry(other_shape), &["+ r"]);
+    compare(
+        &entry("x = f32[8] parameter(0) ROOT a = f32[8] negate(x)"),
+        &entry(other_shape),
+        &["ROOT a -> r", "+ r"],
+    );
+}
+
+#[test]
+fn another_root_is_a_change() {
+    let body = "x = f32[8] parameter(0) ROOT a = f32[8] negate(x) b = f32[8] copy(a)";
+    let other = body.replace("ROOT ", "").replace("b =", "ROOT b =");
+    compare(&entry(body), &entry(&other), &["ROOT a -> b"]);
 }
 
 #[test]

@@ -6,18 +6,25 @@ use super::{
     sides::Sides,
 };
 use crate::{
-    diff::{Change, ChangedComputation, ChangedPart, ModuleDiff, describe},
+    diff::{Change, ChangedComputation, ChangedPart, Ignore, ModuleDiff, describe},
     hlo::raw::InstrRef,
 };
 
 /// The changes of each computation, those with most changes first.
 pub(super) fn computations(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
-    let mut changed: Vec<&ChangedComputation<'_>> =
-        diff.computations.iter().filter(|computation| !computation.is_empty()).collect();
+    let is_renamed = |one: &ChangedComputation<'_>| {
+        !sides.ignored.has(Ignore::Names)
+            && sides.before.computation_name(one.before) != sides.after.computation_name(one.after)
+    };
+    let changed = diff.computations.iter().filter(|one| !one.is_empty() || is_renamed(one));
+    let mut changed: Vec<&ChangedComputation<'_>> = changed.collect();
     changed.sort_by_key(|computation| std::cmp::Reverse(computation.len()));
     for computation in changed.iter().take(page.top) {
         page.blank();
         heading(page, computation, sides);
+        if let Some([before, after]) = computation.root {
+            page.line(&format!("  ROOT: %{} -> %{}", before.name(), after.name()));
+        }
         let groups = computation.groups();
         for group in groups.iter().take(page.top) {
             match group.instrs[..] {
@@ -51,18 +58,24 @@ fn heading(page: &mut Page, computation: &ChangedComputation<'_>, sides: &Sides<
     let entry = if computation.after == sides.after.entry() { "ENTRY " } else { "" };
     let runs = match computation.runs {
         [before, after] if before == after && before <= 1.0 => String::new(),
-        [before, after] if before == after => format!(", run {} times", scaled(after, "")),
-        [before, after] => format!(", run {} -> {} times", scaled(before, ""), scaled(after, "")),
+        [before, after] if before == after => format!("run {} times, ", scaled(after, "")),
+        [before, after] => format!("run {} -> {} times, ", scaled(before, ""), scaled(after, "")),
     };
-    let counts = [computation.changed.len(), computation.removed.len(), computation.added.len()];
-    let counts = counts.into_iter().zip(["changed", "removed", "added"]).filter(|&(count, _)| count > 0);
+    let ChangedComputation { changed, removed, added, unchanged, .. } = computation;
+    let counts = [
+        (changed.len(), "changed"),
+        (removed.len(), "removed"),
+        (added.len(), "added"),
+        (*unchanged, "unchanged"),
+    ];
+    let counts = counts.into_iter().filter(|&(count, _)| count > 0);
     let counts: Vec<String> = counts.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
-    let counts = format!("{}, {} unchanged", counts.join(", "), grouped(computation.unchanged));
-    let line = format!("{entry}{names}{runs}: {counts}");
+    let counts = runs + &counts.join(", ");
+    let line = format!("{entry}{names}: {counts}");
     if line.chars().count() <= WIDTH {
         return page.line(&line);
     }
-    page.line(&format!("{entry}{names}{runs}:"));
+    page.line(&format!("{entry}{names}:"));
     page.line(&format!("  {counts}"));
 }
 
@@ -84,11 +97,9 @@ fn instrs(page: &mut Page, sign: char, instrs: &[InstrRef<'_>], describe: impl F
             [one] => describe(one),
             _ => {
                 let names = same.iter().map(|instr| format!("%{}", instr.name()));
-                {
-                    let lead = format!("{} {opcode}: ", grouped(same.len()));
-                    let names = list(names, same.len(), (WIDTH - 4).saturating_sub(lead.len()));
-                    lead + &names
-                }
+                let lead = format!("{} {opcode}: ", grouped(same.len()));
+                let room = (WIDTH - 4).saturating_sub(lead.len());
+                lead + &list(names, same.len(), room)
             }
         };
         opcodes.iter().map(line).collect()

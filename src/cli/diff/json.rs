@@ -74,6 +74,7 @@ fn computation(computation: &ChangedComputation<'_>, sides: &Sides<'_>) -> Value
         "before": sides.before.computation_name(computation.before),
         "after": sides.after.computation_name(computation.after),
         "runs": computation.runs,
+        "root": computation.root.map(|[before, after]| json!({ "before": before.name(), "after": after.name() })),
         "unchanged": computation.unchanged,
         "changed": changed.collect::<Vec<_>>(),
         "removed": list(sides.before, &computation.removed),

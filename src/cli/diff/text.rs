@@ -146,9 +146,9 @@ fn module_changes(page: &mut Page, diff: &ModuleDiff<'_>, sides: &Sides<'_>) {
     }
     diff.module.iter().for_each(|change| change_lines(page, "  ", change));
     let computations = |sign: char, module: &Module, ids: &[CompId]| {
-        let count = render::count(ids.len(), "computation", "computations");
-        let instrs = render::count(instructions_of(module, ids), "instruction", "instructions");
-        let lead = format!("  {sign} {count} with {instrs}: ");
+        let noun = if ids.len() == 1 { "computation" } else { "computations" };
+        let (count, instrs) = (grouped(ids.len()), grouped(instructions_of(module, ids)));
+        let lead = format!("  {sign} {count} {noun}, {instrs} instructions: ");
         let names = ids.iter().map(|&id| format!("%{}", module.computation_name(id)));
         let room = WIDTH.saturating_sub(lead.len());
         lead + &list(names, ids.len(), room)
