@@ -68,7 +68,7 @@ ENTRY %main: 2 changed, 4 unchanged
   2 instructions, sharding: {devices=[2,1]<=[2]} -> {devices=[1,2]<=[2]}
     %x, %y
 
-%body, run 6 times: 1 changed, 1 added, 6 unchanged
+%body: run 6 times, 1 changed, 1 added, 6 unchanged
   %sum, operand 0: get-tuple-element -> copy
   + %copied = f32[8,4] copy(%x)
 ";
@@ -81,6 +81,27 @@ fn differences_are_printed_with_a_summary_first() {
     let Ran { code, out, err } = world.hloom("diff before.hlo after.hlo");
     assert_eq!((out.as_str(), err.as_str(), code), (TEXT, "", Some(1)));
     assert!(out.lines().all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn meshes_change_shardings_and_nothing_else() {
+    let world = World::new();
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/mesh-configs");
+    for (mesh, file) in [("fsdp8", "a.hlo"), ("data2-fsdp2-tensor2", "b.hlo")] {
+        let mesh = format!("--mesh {configs}/{mesh}.toml");
+        world.succeeds(&format!("dump --model tiny --batch 8 --target cpu:8 {mesh} --out {file}"));
+    }
+    world.succeeds("dump --model tiny --batch 8 --target cpu:8 --out plain.hlo");
+    let Ran { code, out, .. } = world.hloom("diff a.hlo b.hlo");
+    assert_eq!(code, Some(1));
+    assert!(out.contains(" changed, 0 removed, 0 added\n"), "{out}");
+    let group =
+        " instructions, sharding: [{}, {}, {}, {}] -> [{}, {}, {\"tensor\"}, {}]\n    %q_proj.lora_B.";
+    assert!(out.contains(group), "{out}");
+    for file in ["a.hlo", "b.hlo"] {
+        let out = world.succeeds(&format!("diff plain.hlo {file} --ignore shardings"));
+        assert!(out.contains("\nequal\n"), "{out}");
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub fn read(file: &ModuleFile) -> Result<OpenedModule, AppError> {
     let stage = stage.clone();
     if is_proto(&bytes) {
         // The warnings are about fields that matter to a conversion only.
-        let raw::FromProto { module, .. } = raw::from_proto(&bytes, &name)?;
+        let raw::FromProto { module, .. } = raw::from_proto(&bytes, &name, raw::AsyncOps::Sugar)?;
         return Ok(OpenedModule { stage, module });
     }
     let invalid = |_| failed(wrong_format("HLO text or an HLO proto", FileKind::Binary));

@@ -254,7 +254,8 @@ impl Dump {
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let Built { module, partitioner, target, .. } = built;
         let compiled = compile_module(&proto::encode(module), *partitioner, target, &tools, &mut reporter)?;
-        let raw::FromProto { module, .. } = raw::from_proto(&compiled.optimized, &target.to_string())?;
+        let raw::FromProto { module, .. } =
+            raw::from_proto(&compiled.optimized, &target.to_string(), raw::AsyncOps::Sugar)?;
         let module = self.part(module)?;
         self.format.write(module, format!("optimized for {target}"))
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    diff_text::{cut, grouped, scaled},
+    diff::{cut, grouped, scaled},
     render,
 };
 use crate::app::inspect::{BufferReport, CollectiveReport, MemoryReport, ModuleReport};

@@ -22,10 +22,6 @@ mod dump;
 
 mod diff;
 
-mod diff_json;
-
-mod diff_text;
-
 mod filter;
 
 mod inspect;

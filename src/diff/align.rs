@@ -157,7 +157,8 @@ impl<'b, 'c, 'm> Matching<'b, 'c, 'm> {
     ) {
         let mut left: FxHashMap<K, [Vec<usize>; 2]> = FxHashMap::default();
         for (side, body, matched) in [(Side::A, self.a, &self.to_b), (Side::B, self.b, &self.to_a)] {
-            for index in (0..matched.len()).filter(|&index| matched[index].is_none()) {
+            let is_left = |&index: &usize| matched[index].is_none() && !body.is_ignored(index);
+            for index in (0..matched.len()).filter(is_left) {
                 if let Some(key) = key(side, body, index) {
                     left.entry(key).or_default()[side as usize].push(index);
                 }
@@ -176,19 +177,19 @@ impl<'b, 'c, 'm> Matching<'b, 'c, 'm> {
 
     /// Matches instructions of one shape whose operands are matched, whatever their opcodes: one took the place of the other.
     fn replaced(&mut self) {
-        let mut of_b: FxHashMap<(Number, Vec<u32>), Option<usize>> = FxHashMap::default();
-        for (y, instr) in self.b.instrs.iter().enumerate().filter(|&(y, _)| self.to_a[y].is_none()) {
-            let operands = instr.operands().iter().map(|operand| operand.index() as u32).collect();
-            let entry = of_b.entry((self.b.classes[y].shape, operands));
+        let mut of_b: FxHashMap<(Number, &[u32]), Option<usize>> = FxHashMap::default();
+        for y in (0..self.to_a.len()).filter(|&y| self.to_a[y].is_none() && !self.b.is_ignored(y)) {
+            let entry = of_b.entry((self.b.classes[y].shape, self.b.operands(y)));
             entry.and_modify(|several| *several = None).or_insert(Some(y));
         }
         // Operands come before their users, so that a chain is matched from its beginning.
-        for (x, instr) in self.a.instrs.iter().enumerate() {
-            let operands = instr.operands().iter().map(|operand| self.to_b[operand.index()]);
+        for x in 0..self.to_b.len() {
+            let operands = self.a.operands(x);
             if self.to_b[x].is_none()
-                && !instr.operands().is_empty()
-                && let Some(operands) = operands.collect::<Option<Vec<u32>>>()
-                && let Some(&Some(y)) = of_b.get(&(self.a.classes[x].shape, operands))
+                && !operands.is_empty()
+                && let Some(operands) =
+                    operands.iter().map(|&operand| self.to_b[operand as usize]).collect::<Option<Vec<u32>>>()
+                && let Some(&Some(y)) = of_b.get(&(self.a.classes[x].shape, operands.as_slice()))
             {
                 self.join(x, y);
             }
@@ -206,10 +207,10 @@ impl<'b, 'c, 'm> Matching<'b, 'c, 'm> {
             self.queue = matched.collect();
         }
         while let Some((a, b)) = self.queue.pop_front() {
-            let (operands_a, operands_b) = (self.a.instrs[a].operands(), self.b.instrs[b].operands());
+            let (operands_a, operands_b) = (self.a.operands(a), self.b.operands(b));
             if operands_a.len() == operands_b.len() {
-                for (x, y) in operands_a.iter().zip(operands_b) {
-                    let (x, y) = (x.index(), y.index());
+                for (&x, &y) in operands_a.iter().zip(operands_b) {
+                    let (x, y) = (x as usize, y as usize);
                     if key(&self.a.classes[x]) == key(&self.b.classes[y]) {
                         self.join(x, y);
                     }

@@ -88,6 +88,12 @@ pub(super) fn is_sharding(name: &str) -> bool {
     name == AttrName::Sharding.name() || name.starts_with(SHARDY)
 }
 
+/// Whether a custom call with this target, in quotes, annotates its operand with a sharding.
+pub(super) fn is_annotation(target: &str) -> bool {
+    let target = target.trim_matches('"');
+    target == "Sharding" || target.starts_with(SHARDY)
+}
+
 /// The value of an attribute for people: that of Shardy without the names of its types and its mesh,
 /// `[{}, {"fsdp"}]`, so that parameters and other instructions of one sharding have one text.
 pub(super) fn readable<'m>(attribute: &Attribute<'m>) -> Cow<'m, str> {

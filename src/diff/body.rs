@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    classes::{Classifier, InstrClass, ModuleClasses},
+    classes::{Annotation, Classifier, InstrClass, ModuleClasses},
     numbers::Number,
 };
 use crate::hlo::raw::{CompId, InstrRef, Module, Opcode, ShapeTable};
@@ -17,6 +17,9 @@ pub(super) struct Body<'c, 'm> {
     pub root: usize,
     /// Number of parameters.
     pub parameters: usize,
+    /// Where the operands of each instruction begin in `operands`; one more entry than instructions.
+    first_operand: Vec<u32>,
+    operands: Vec<u32>,
     /// Where the users of each instruction begin in `users`; one more entry than instructions.
     first_user: Vec<u32>,
     /// Users with the position of the operand.
@@ -26,25 +29,46 @@ pub(super) struct Body<'c, 'm> {
 impl<'c, 'm> Body<'c, 'm> {
     pub(super) fn new(module: &'m Module, id: CompId, classes: &'c ModuleClasses) -> Self {
         let instrs: Vec<InstrRef<'m>> = module.instructions(id).collect();
-        let mut first_user = vec![0_u32; instrs.len() + 1];
-        for operand in instrs.iter().flat_map(|instr| instr.operands()) {
-            first_user[operand.index() + 1] += 1;
+        let (classes, root) = (&classes.of(id).instrs[..], module.root(id).index());
+        let (mut first_operand, mut operands) = (vec![0], Vec::new());
+        for (instr, class) in instrs.iter().zip(classes) {
+            let own = if class.annotation == Annotation::Ignored { &[] } else { instr.operands() };
+            operands.extend(own.iter().map(|operand| annotated(&instrs, classes, operand.index()) as u32));
+            first_operand.push(operands.len() as u32);
         }
+        let mut first_user = vec![0_u32; instrs.len() + 1];
+        operands.iter().for_each(|&operand| first_user[operand as usize + 1] += 1);
         for index in 1..first_user.len() {
             first_user[index] += first_user[index - 1];
         }
-        let mut users = vec![(0, 0); first_user[instrs.len()] as usize];
+        let mut users = vec![(0, 0); operands.len()];
         let mut next = first_user.clone();
-        for (user, instr) in instrs.iter().enumerate() {
-            for (position, operand) in instr.operands().iter().enumerate() {
-                let slot = &mut next[operand.index()];
+        for user in 0..instrs.len() {
+            let own = first_operand[user] as usize..first_operand[user + 1] as usize;
+            for (position, &operand) in operands[own].iter().enumerate() {
+                let slot = &mut next[operand as usize];
                 users[*slot as usize] = (user as u32, position as u32);
                 *slot += 1;
             }
         }
+        let root = if classes[root].annotation == Annotation::Ignored {
+            annotated(&instrs, classes, root)
+        } else {
+            root
+        };
         let parameters = instrs.iter().filter(|instr| instr.opcode() == Opcode::Parameter).count();
-        let (classes, root) = (&classes.of(id).instrs[..], module.root(id).index());
-        Self { id, instrs, classes, shapes: module.shapes(), root, parameters, first_user, users }
+        let shapes = module.shapes();
+        Self { id, instrs, classes, shapes, root, parameters, first_operand, operands, first_user, users }
+    }
+
+    /// The operands of an instruction, without annotations: what they annotate. An annotation that is ignored has none.
+    pub(super) fn operands(&self, index: usize) -> &[u32] {
+        &self.operands[self.first_operand[index] as usize..self.first_operand[index + 1] as usize]
+    }
+
+    /// Whether an instruction is an annotation that is ignored.
+    pub(super) fn is_ignored(&self, index: usize) -> bool {
+        self.classes[index].annotation == Annotation::Ignored
     }
 
     /// The users of an instruction, with the position of the operand.
@@ -88,4 +112,12 @@ impl<'c, 'm> Body<'c, 'm> {
         }
         found
     }
+}
+
+/// The instruction that annotations, one on the other, annotate.
+fn annotated(instrs: &[InstrRef<'_>], classes: &[InstrClass], mut index: usize) -> usize {
+    while classes[index].annotation != Annotation::None {
+        index = instrs[index].operands()[0].index();
+    }
+    index
 }

@@ -64,6 +64,8 @@ pub struct ChangedComputation<'m> {
     pub after: CompId,
     /// How often each runs in one run of its module; 0 for one that is applied to elements.
     pub runs: [f64; 2],
+    /// The root before and after, where it is another instruction.
+    pub root: Option<[InstrRef<'m>; 2]>,
     /// Number of instructions in both that are equal by themselves.
     pub unchanged: usize,
     /// Instructions in both that changed.
@@ -88,9 +90,9 @@ impl<'m> ChangedComputation<'m> {
         self.changed.len() + self.removed.len() + self.added.len()
     }
 
-    /// Whether no instruction differs by itself: what differs is a computation that one of them calls, or the name.
+    /// Whether nothing differs by itself: what differs is a computation that an instruction calls, or the name.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.root.is_none()
     }
 
     /// The changes, each once, those of most instructions first.

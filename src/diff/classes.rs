@@ -27,6 +27,14 @@ enum Kind {
 /// Ends a list in a sequence; no number that is given out reaches it.
 const END: Number = Number::MAX;
 
+/// Whether an instruction only annotates its operand with a sharding, and whether that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Annotation {
+    None,
+    Compared,
+    Ignored,
+}
+
 /// An instruction in numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InstrClass {
@@ -36,8 +44,9 @@ pub(super) struct InstrClass {
     pub shape: Number,
     /// The instruction without its operands and the number of a parameter.
     pub label: Number,
-    /// The value: label and values of the operands.
+    /// The value: label and values of the operands. That of an annotation which is ignored is its operand's.
     pub value: Number,
+    pub annotation: Annotation,
 }
 
 /// A computation in numbers.
@@ -123,8 +132,12 @@ impl<'m> Classifier<'m> {
             attributes::of_instruction(instr, self.ignored, &mut attributes);
             self.label(module, instr, &attributes, callees, &mut words);
             let label = self.numbers.sequence(&words);
-            let value = self.value(instr, label, &instrs, &mut words);
-            instrs.push(InstrClass { opcode, shape, label, value });
+            let annotation = self.annotation(instr, shape, &instrs);
+            let value = match annotation {
+                Annotation::Ignored => instrs[instr.operands()[0].index()].value,
+                Annotation::None | Annotation::Compared => self.value(instr, label, &instrs, &mut words),
+            };
+            instrs.push(InstrClass { opcode, shape, label, value, annotation });
         }
         words.clear();
         words.extend([Kind::Computation as u32, instrs[module.root(id).index()].value]);
@@ -132,11 +145,27 @@ impl<'m> Classifier<'m> {
             words.push(self.numbers.text(module.computation_name(id).into()));
         }
         let first = words.len();
-        words.extend(instrs.iter().map(|instr| instr.value));
+        let counted = instrs.iter().filter(|instr| instr.annotation != Annotation::Ignored);
+        words.extend(counted.map(|instr| instr.value));
         if self.ignored.has(Ignore::Order) {
             words[first..].sort_unstable();
         }
         ComputationClass { number: self.numbers.sequence(&words), instrs }
+    }
+
+    /// Whether an instruction is a custom call that names the sharding of its operand and returns it.
+    fn annotation(&self, instr: InstrRef<'_>, shape: Number, earlier: &[InstrClass]) -> Annotation {
+        let &[operand] = instr.operands() else { return Annotation::None };
+        let target = match instr.opcode() {
+            Opcode::CustomCall => instr.attr(AttrName::CustomCallTarget),
+            _ => None,
+        };
+        let annotates = target.is_some_and(attributes::is_annotation);
+        match annotates && earlier[operand.index()].shape == shape {
+            false => Annotation::None,
+            true if self.ignored.has(Ignore::Shardings) => Annotation::Ignored,
+            true => Annotation::Compared,
+        }
     }
 
     /// Adds what an instruction is besides opcode, shape and operands.

@@ -8,11 +8,11 @@ use super::{
     attributes::{self, Attribute},
     body::Body,
     change::{Change, ChangedComputation, ChangedInstr, ChangedPart},
-    classes::{Classifier, shape_text},
+    classes::{Annotation, Classifier, shape_text},
     ignore::{Ignore, IgnoreSet},
     pairs::{Matched, Numbered, Pairs, takes_operands},
 };
-use crate::hlo::raw::{AttrName, CompId, InstrId, InstrRef, Module, Opcode};
+use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode};
 
 /// A pair of unequal computations, with what is known of all others.
 pub(super) struct Comparison<'p, 'c, 'm> {
@@ -26,10 +26,12 @@ impl<'m> Comparison<'_, '_, 'm> {
     /// The changes, in the order of the second text; what was removed in the order of the first.
     pub(super) fn changes(&self, classifier: &mut Classifier<'m>) -> ChangedComputation<'m> {
         let Matched { before, after, alignment, .. } = self.matched;
+        let roots = [before.instrs[before.root], after.instrs[after.root]];
         let mut changes = ChangedComputation {
             before: before.id,
             after: after.id,
             runs: [0.0; 2],
+            root: Some(roots).filter(|_| !self.same(before.root, after.root)),
             unchanged: 0,
             changed: Vec::new(),
             removed: Vec::new(),
@@ -41,7 +43,7 @@ impl<'m> Comparison<'_, '_, 'm> {
         };
         for (y, x) in alignment.to_a.iter().enumerate() {
             let Some(x) = x.map(|x| x as usize) else {
-                changes.added.push(after.instrs[y]);
+                changes.added.extend(Some(after.instrs[y]).filter(|_| !after.is_ignored(y)));
                 continue;
             };
             let mut found = self.instruction(x, y, classifier);
@@ -55,7 +57,8 @@ impl<'m> Comparison<'_, '_, 'm> {
                 changes.changed.push(ChangedInstr { before, after, changes: found });
             }
         }
-        let removed = alignment.to_b.iter().enumerate().filter(|(_, y)| y.is_none());
+        let removed = alignment.to_b.iter().enumerate();
+        let removed = removed.filter(|&(x, y)| y.is_none() && !before.is_ignored(x));
         changes.removed = removed.map(|(x, _)| before.instrs[x]).collect();
         changes
     }
@@ -133,9 +136,12 @@ impl<'m> Comparison<'_, '_, 'm> {
                 }
                 _ => false,
             };
-            if !equal {
-                found.extend(attribute_change(before, after));
-            }
+            let Some(name) = before.or(after).map(|either| either.name).filter(|_| !equal) else { return };
+            let part = match attributes::is_sharding(name) {
+                true => ChangedPart::Sharding,
+                false => ChangedPart::Attribute(name),
+            };
+            found.push(attribute_change(part, before, after));
         });
         // Shardy names the axes of what the sharding of HLO, whose name sorts first, says in numbers.
         let is_sharding = |change: &Change<'m>| change.part == ChangedPart::Sharding;
@@ -168,7 +174,11 @@ impl<'m> Comparison<'_, '_, 'm> {
     }
 
     fn operands(&self, x: InstrRef<'m>, y: InstrRef<'m>, found: &mut Vec<Change<'m>>) {
-        let (of_x, of_y) = (x.operands(), y.operands());
+        let Matched { before, after, alignment, .. } = self.matched;
+        let of = |body: &Body<'_, 'm>, other: &[Option<u32>], instr: InstrRef<'m>| -> Vec<usize> {
+            instr.operands().iter().map(|operand| unannotated(body, other, operand.index())).collect()
+        };
+        let (of_x, of_y) = (of(before, &alignment.to_b, x), of(after, &alignment.to_a, y));
         if let Some(parameters) = self.parameters(x, y) {
             let mut left: FxHashSet<usize> = (0..of_y.len()).collect();
             for (position, &operand) in of_x.iter().enumerate() {
@@ -179,7 +189,7 @@ impl<'m> Comparison<'_, '_, 'm> {
             left.sort_unstable();
             left.into_iter().for_each(|position| self.operand(position, None, Some(of_y[position]), found));
         } else if of_x.len() == of_y.len() {
-            for (position, (&x, &y)) in of_x.iter().zip(of_y).enumerate() {
+            for (position, (&x, &y)) in of_x.iter().zip(&of_y).enumerate() {
                 self.operand(position, Some(x), Some(y), found);
             }
         } else {
@@ -198,14 +208,14 @@ impl<'m> Comparison<'_, '_, 'm> {
         Some(&self.pairs.unequal[*self.pairs.matched.get(&callee_x)?].parameters)
     }
 
-    fn operand(&self, position: usize, x: Option<InstrId>, y: Option<InstrId>, found: &mut Vec<Change<'m>>) {
+    fn operand(&self, position: usize, x: Option<usize>, y: Option<usize>, found: &mut Vec<Change<'m>>) {
         if let (Some(x), Some(y)) = (x, y)
             && self.same(x, y)
         {
             return;
         }
-        let x = x.map(|x| self.matched.before.instrs[x.index()]);
-        let y = y.map(|y| self.matched.after.instrs[y.index()]);
+        let x = x.map(|x| self.matched.before.instrs[x]);
+        let y = y.map(|y| self.matched.after.instrs[y]);
         // The opcodes say most, and are the same for the same change elsewhere.
         let by_opcode = matches!((x, y), (Some(x), Some(y)) if x.opcode_text() != y.opcode_text());
         let text = |instr: InstrRef<'_>| match instr.opcode() {
@@ -236,11 +246,18 @@ impl<'m> Comparison<'_, '_, 'm> {
     }
 
     /// Whether two operands are the same instruction, or compute the same value.
-    fn same(&self, x: InstrId, y: InstrId) -> bool {
+    fn same(&self, x: usize, y: usize) -> bool {
         let Matched { before, after, alignment, .. } = self.matched;
-        let is_matched = alignment.to_b[x.index()] == Some(y.index() as u32);
-        is_matched || before.classes[x.index()].value == after.classes[y.index()].value
+        alignment.to_b[x] == Some(y as u32) || before.classes[x].value == after.classes[y].value
     }
+}
+
+/// The operand without annotations that the other computation lacks, which are listed by themselves, or are ignored.
+fn unannotated(body: &Body<'_, '_>, other: &[Option<u32>], mut index: usize) -> usize {
+    while body.classes[index].annotation != Annotation::None && other[index].is_none() {
+        index = body.instrs[index].operands()[0].index();
+    }
+    index
 }
 
 /// The attributes of the modules that changed.
@@ -249,8 +266,8 @@ pub(super) fn module_changes<'m>(a: &'m Module, b: &'m Module, ignored: IgnoreSe
     let mut found = Vec::new();
     merge(&of_a, &of_b, |before, after| {
         let canonical = |attribute: Option<&Attribute<'m>>| attribute.map(|one| one.canonical(ignored));
-        if canonical(before) != canonical(after) {
-            found.extend(attribute_change(before, after));
+        if let Some(either) = before.or(after).filter(|_| canonical(before) != canonical(after)) {
+            found.push(attribute_change(ChangedPart::Attribute(either.name), before, after));
         }
     });
     if !ignored.has(Ignore::Names) && a.name() != b.name() {
@@ -260,14 +277,13 @@ pub(super) fn module_changes<'m>(a: &'m Module, b: &'m Module, ignored: IgnoreSe
     found
 }
 
-fn attribute_change<'m>(before: Option<&Attribute<'m>>, after: Option<&Attribute<'m>>) -> Option<Change<'m>> {
-    let name = before.or(after)?.name;
-    let part = match attributes::is_sharding(name) {
-        true => ChangedPart::Sharding,
-        false => ChangedPart::Attribute(name),
-    };
-    let value = |attribute: Option<&Attribute<'m>>| attribute.map(attributes::readable);
-    Some(Change { part, before: value(before), after: value(after) })
+fn attribute_change<'m>(
+    part: ChangedPart<'m>,
+    before: Option<&Attribute<'m>>,
+    after: Option<&Attribute<'m>>,
+) -> Change<'m> {
+    let [before, after] = [before, after].map(|attribute| attribute.map(attributes::readable));
+    Change { part, before, after }
 }
 
 /// Calls `visit` with each name of two lists that are sorted by name: the attributes of that name.

@@ -15,7 +15,7 @@ named_enum! {
         Layouts = "layouts";
         /// Metadata, origins, statistics and fingerprints.
         Metadata = "metadata";
-        /// Shardings of HLO and of Shardy, and whether they propagate to parameters and results.
+        /// Shardings of HLO and of Shardy, custom calls that annotate them, and whether they propagate to parameters and results.
         Shardings = "shardings";
         /// Configurations of backends.
         BackendConfig = "backend-config";

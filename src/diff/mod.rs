@@ -9,6 +9,10 @@
 //! their sources, then by opcode and shape. So a match is a guess where the surroundings changed too, and a change of one
 //! instruction may be shown as one removed and one added.
 //!
+//! A custom call that annotates its operand with a sharding is compared like any instruction, but what uses it is compared as
+//! if it used the operand where only one module has the annotation; where shardings are ignored, so are annotations. Elements
+//! of a constant that a text leaves out, `{...}`, are unknown: constants of that shape count as equal, and are counted.
+//!
 //! ```
 //! use hloom::{
 //!     diff::{ChangedPart, IgnoreSet, diff},

@@ -10,7 +10,7 @@ use super::{
     classes::{Classifier, ModuleClasses},
     numbers::Number,
 };
-use crate::hlo::raw::{CompId, InstrId, InstrRef, Module, Opcode};
+use crate::hlo::raw::{CompId, InstrRef, Module, Opcode};
 
 /// The computations of two modules in pairs.
 pub(super) struct Pairs<'c, 'm> {
@@ -131,8 +131,7 @@ impl<'c, 'm> Search<'c, 'm> {
             let after = Body::new(self.b.module, b, self.b.classes);
             let alignment = align(&before, &after, arguments.as_ref(), classifier);
             let matched = alignment.to_b.iter().enumerate().filter_map(|(x, y)| Some((x, (*y)? as usize)));
-            let matched: Vec<_> = matched.map(|(x, y)| (before.instrs[x], after.instrs[y])).collect();
-            self.callees(&matched, &alignment);
+            self.callees(&before, &after, &alignment, matched);
             let parameters = parameters(&before, &after, &alignment);
             self.pairs.matched.insert(a, self.pairs.unequal.len());
             self.pairs.unequal.push(Matched { before, after, alignment, parameters });
@@ -157,10 +156,18 @@ impl<'c, 'm> Search<'c, 'm> {
     }
 
     /// Pairs what matched instructions call, the equal ones first.
-    fn callees(&mut self, matched: &[(InstrRef<'m>, InstrRef<'m>)], alignment: &Alignment) {
+    fn callees(
+        &mut self,
+        before: &Body<'c, 'm>,
+        after: &Body<'c, 'm>,
+        alignment: &Alignment,
+        matched: impl Iterator<Item = (usize, usize)>,
+    ) {
         let mut unequal = Vec::new();
-        for &(x, y) in matched {
-            for ((attr_x, callee_x), (attr_y, callee_y)) in x.callees().zip(y.callees()) {
+        for (x, y) in matched {
+            for ((attr_x, callee_x), (attr_y, callee_y)) in
+                before.instrs[x].callees().zip(after.instrs[y].callees())
+            {
                 if attr_x != attr_y {
                     continue;
                 }
@@ -175,7 +182,8 @@ impl<'c, 'm> Search<'c, 'm> {
             if !self.are_open(callee_x, callee_y) {
                 continue;
             }
-            let arguments = takes_operands(x).then(|| arguments_of(x, y, alignment));
+            let arguments = takes_operands(before.instrs[x])
+                .then(|| arguments_of(before.operands(x), after.operands(y), alignment));
             let [of_a, of_b] = &self.open;
             let has_equal =
                 |open: &FxHashMap<Number, usize>, number| open.get(&number).is_some_and(|&n| n > 0);
@@ -194,16 +202,16 @@ pub(super) fn takes_operands(instr: InstrRef<'_>) -> bool {
 }
 
 /// The positions of matched operands of two instructions.
-fn arguments_of(x: InstrRef<'_>, y: InstrRef<'_>, alignment: &Alignment) -> Arguments {
-    let mut of_y: FxHashMap<usize, VecDeque<usize>> = FxHashMap::default();
-    for (position, operand) in y.operands().iter().enumerate() {
-        of_y.entry(operand.index()).or_default().push_back(position);
+fn arguments_of(x: &[u32], y: &[u32], alignment: &Alignment) -> Arguments {
+    let mut of_y: FxHashMap<u32, VecDeque<usize>> = FxHashMap::default();
+    for (position, &operand) in y.iter().enumerate() {
+        of_y.entry(operand).or_default().push_back(position);
     }
-    let position = |(position, operand): (usize, &InstrId)| {
-        let other = alignment.to_b[operand.index()]? as usize;
+    let position = |(position, &operand): (usize, &u32)| {
+        let other = alignment.to_b[operand as usize]?;
         Some((position, of_y.get_mut(&other)?.pop_front()?))
     };
-    x.operands().iter().enumerate().filter_map(position).collect()
+    x.iter().enumerate().filter_map(position).collect()
 }
 
 /// The numbers of matched parameters.

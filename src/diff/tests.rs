@@ -20,6 +20,7 @@ fn changes(found: &ModuleDiff<'_>) -> Vec<String> {
                 ));
             }
         }
+        lines.extend(computation.root.map(|[x, y]| format!("ROOT {} -> {}", x.name(), y.name())));
         lines.extend(computation.removed.iter().map(|instr| format!("- {}", instr.name())));
         lines.extend(computation.added.iter().map(|instr| format!("+ {}", instr.name())));
     }
@@ -130,7 +131,18 @@ fn an_instruction_that_took_the_place_of_another_one_has_another_opcode() {
         &["a/a Opcode negate -> cosine", "b/b Opcode negate -> cosine"],
     );
     let other_shape = "x = f32[8] parameter(0) a = f32[8] negate(x) ROOT r = f64[8] convert(a)";
-    compare(&entry("x = f32[8] parameter(0) ROOT a = f32[8] negate(x)"), &entry(other_shape), &["+ r"]);
+    compare(
+        &entry("x = f32[8] parameter(0) ROOT a = f32[8] negate(x)"),
+        &entry(other_shape),
+        &["ROOT a -> r", "+ r"],
+    );
+}
+
+#[test]
+fn another_root_is_a_change() {
+    let body = "x = f32[8] parameter(0) ROOT a = f32[8] negate(x) b = f32[8] copy(a)";
+    let other = body.replace("ROOT ", "").replace("b =", "ROOT b =");
+    compare(&entry(body), &entry(&other), &["ROOT a -> b"]);
 }
 
 #[test]
@@ -174,6 +186,40 @@ fn shardings_have_one_change_that_names_axes_where_it_can() {
     check(IgnoreSet::default().with(Ignore::Shardings), &a, &b, &[]);
     let c = a.replace("[8,1]<=[8]", "[4,1]<=[4]");
     compare(&a, &c, &["y/y Sharding {devices=[8,1]<=[8]} -> {devices=[4,1]<=[4]}"]);
+}
+
+#[test]
+fn annotations_of_shardings_hide_nothing_that_they_annotate() {
+    let plain = "x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(y, x)";
+    let annotated = "x = f32[8] parameter(0) y = f32[8] negate(x) \
+        s = f32[8] custom-call(y), custom_call_target=\"Sharding\", sharding={replicated} \
+        t = f32[8] custom-call(s), custom_call_target=\"Sharding\", sharding={devices=[2]<=[2]} ROOT z = f32[8] add(t, x)";
+    compare(&entry(plain), &entry(annotated), &["+ s", "+ t"]);
+    let ignored = IgnoreSet::default().with(Ignore::Shardings);
+    check(ignored, &entry(plain), &entry(annotated), &[]);
+    check(
+        ignored,
+        &entry(plain),
+        &entry(&annotated.replace("negate", "cosine")),
+        &["y/y Opcode negate -> cosine"],
+    );
+    // An annotation in both is an operand like any other.
+    compare(
+        &entry(annotated),
+        &entry(&annotated.replace("add(t, x)", "add(s, x)")),
+        &["z/z Operand(0) %t -> %s"],
+    );
+    let other_target = annotated.replace("\"Sharding\"", "\"Other\"");
+    check(
+        ignored,
+        &entry(plain),
+        &entry(&other_target),
+        &["z/z Operand(0) negate -> custom-call", "+ s", "+ t"],
+    );
+    let root = "x = f32[8] parameter(0) ROOT y = f32[8] negate(x)";
+    let annotated_root =
+        root.replace("ROOT ", "") + " ROOT s = f32[8] custom-call(y), custom_call_target=\"Sharding\"";
+    check(ignored, &entry(root), &entry(&annotated_root), &[]);
 }
 
 #[test]
@@ -286,7 +332,10 @@ fn attributes_of_the_module_that_change_its_meaning_are_compared() {
     assert_eq!(changed(usual.without(Ignore::Layouts), layout, "").len(), 1);
     let meshes =
         r#", frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>},fingerprint_before_lhs="1"}"#;
-    assert_eq!(changed(usual, meshes, &meshes.replace("=8", "=4").replace("\"1\"", "\"2\"")), ["Sharding"]);
+    assert_eq!(
+        changed(usual, meshes, &meshes.replace("=8", "=4").replace("\"1\"", "\"2\"")),
+        [r#"Attribute("xla.sdy.meshes")"#]
+    );
     assert_eq!(changed(usual.with(Ignore::Shardings), meshes, ""), [""; 0]);
 }
 

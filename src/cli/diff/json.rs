@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::diff_text::{Sides, groups_text, part_text};
+use super::{sides::Sides, text::groups_text};
 use crate::{
-    diff::{Change, ChangedComputation, CollectiveClass, Counted, Ignore, ModuleDiff, Totals},
+    diff::{Change, ChangedComputation, ChangedPart, CollectiveClass, Counted, Ignore, ModuleDiff, Totals},
     hlo::raw::{CompId, InstrRef, Module},
 };
 
@@ -13,8 +13,7 @@ pub(super) fn json(diff: &ModuleDiff<'_>, sides: &Sides<'_>) -> Value {
         ids.iter().map(|&id| json!(module.computation_name(id))).collect()
     };
     let [before, after] = &diff.side_by_side.totals;
-    let count =
-        |part: fn(&ChangedComputation<'_>) -> usize| -> usize { diff.computations.iter().map(part).sum() };
+    let [changed, removed, added] = sides.counts(diff);
     let opcodes = diff.side_by_side.opcodes.iter();
     let opcodes = opcodes
         .map(|Counted { key, before, after }| json!({ "opcode": key, "before": before, "after": after }));
@@ -30,9 +29,9 @@ pub(super) fn json(diff: &ModuleDiff<'_>, sides: &Sides<'_>) -> Value {
         "unknown_constants": diff.unknown_constants,
         "before": totals(sides.before, before),
         "after": totals(sides.after, after),
-        "changed": count(|computation| computation.changed.len()),
-        "removed": count(|computation| computation.removed.len()),
-        "added": count(|computation| computation.added.len()),
+        "changed": changed,
+        "removed": removed,
+        "added": added,
         "equal_computations": diff.equal_computations,
         "opcodes": opcodes.collect::<Vec<_>>(),
         "collectives": collectives.collect::<Vec<_>>(),
@@ -75,6 +74,7 @@ fn computation(computation: &ChangedComputation<'_>, sides: &Sides<'_>) -> Value
         "before": sides.before.computation_name(computation.before),
         "after": sides.after.computation_name(computation.after),
         "runs": computation.runs,
+        "root": computation.root.map(|[before, after]| json!({ "before": before.name(), "after": after.name() })),
         "unchanged": computation.unchanged,
         "changed": changed.collect::<Vec<_>>(),
         "removed": list(sides.before, &computation.removed),
@@ -92,5 +92,21 @@ fn instr(module: &Module, instr: InstrRef<'_>) -> Value {
 }
 
 fn change(change: &Change<'_>) -> Value {
-    json!({ "part": part_text(&change.part), "before": change.before, "after": change.after })
+    let Change { part, before, after } = change;
+    let mut object = match part {
+        ChangedPart::Opcode => json!({ "part": "opcode" }),
+        ChangedPart::Shape => json!({ "part": "shape" }),
+        ChangedPart::Sharding => json!({ "part": "sharding" }),
+        ChangedPart::Constant => json!({ "part": "constant" }),
+        ChangedPart::ParameterNumber => json!({ "part": "parameter-number" }),
+        ChangedPart::Attribute(name) => json!({ "part": "attribute", "attribute": name }),
+        ChangedPart::Callee(attr) => json!({ "part": "callee", "attribute": attr }),
+        ChangedPart::Operand(position) => json!({ "part": "operand", "position": position }),
+        ChangedPart::OperandCount => json!({ "part": "operand-count" }),
+        ChangedPart::Name => json!({ "part": "name" }),
+        ChangedPart::Order => json!({ "part": "order" }),
+    };
+    object["before"] = json!(before);
+    object["after"] = json!(after);
+    object
 }

@@ -1,17 +1,26 @@
+//! `hloom diff`: two HLO modules compared.
+
+mod computations;
+mod format;
+mod json;
+mod page;
+mod sides;
+mod text;
+
+pub(super) use format::{cut, grouped, scaled};
+
 use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::PossibleValue};
 
-use super::{
-    Answer, Env, Failure,
-    diff_json::json,
-    diff_text::{Sides, text},
-    write_json,
-};
+use super::{Answer, Env, Failure, write_json};
 use crate::{
     app::hlo_files,
     diff::{Ignore, IgnoreSet, diff},
 };
+use json::json;
+use sides::Sides;
+use text::text;
 
 /// Compare two HLO modules by what they compute: instructions, shapes, shardings, collectives, FLOPs.
 ///
@@ -68,7 +77,7 @@ impl ValueEnum for Ignore {
             Self::Order => "Order of instructions, and control predecessors",
             Self::Layouts => "Layouts, tiles and memory spaces",
             Self::Metadata => "Metadata, origins, statistics and fingerprints",
-            Self::Shardings => "Shardings of HLO and Shardy",
+            Self::Shardings => "Shardings of HLO and Shardy, and custom calls that annotate them",
             Self::BackendConfig => "Configurations of backends",
             Self::FrontendAttributes => "Frontend attributes other than those of Shardy",
         };
