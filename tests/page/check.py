@@ -41,6 +41,8 @@ def instructions(page):
     equal(text(page, ".result-name"), ["dot.9"], "found by op_name")
     search(page, "f32[64")
     equal(text(page, ".result-name"), ["gathered"], "found by shape")
+    search(page, "source:train.py:30 in:region")
+    equal(text(page, ".result-name"), ["dot.9", "reduced"], "found by source")
     search(page, "name:e op:negate")
     equal(text(page, ".result-name"), [], "found by name and opcode")
     search(page, "op:dot")
@@ -61,7 +63,7 @@ def instructions(page):
     heading(page, "%dot.9")
     page.js("history.back()")
     heading(page, "%added")
-    for key, name in [("ArrowLeft", "%dot.9"), ("ArrowRight", "%added"), ("ArrowDown", "%reduced"), ("Backspace", "%added"), ("Enter", "%e")]:
+    for key, name in [("ArrowLeft", "%dot.9"), ("ArrowRight", "%added"), ("ArrowDown", "%reduced"), ("Backspace", "%dot.9"), ("ArrowRight", "%added"), ("Enter", "%e")]:
         page.key(key)
         heading(page, name)
 
@@ -111,6 +113,7 @@ def graph(page):
         return edge.getPointAtLength(edge.getTotalLength()).y - box.y;
     })""")
     equal((len(starts), min(starts) > 0), (6, True), "edges")
+    page.wait("new URLSearchParams(location.hash.slice(1)).get('k') === '3'")
     page.click(".graph .node:not(.center) .name", "cut")
     heading(page, "%cut")
     equal(page.js("new URLSearchParams(location.hash.slice(1)).get('k')"), "3", "k in the hash")

@@ -50,6 +50,6 @@ class Collectives {
 
   step(distance) {
     const row = this.table.step(this.table.rows.find((found) => found.i === this.selected), distance);
-    if (row) this.app.state.select(this.program, row.i, "collectives");
+    if (row) this.app.state.selectStep(this.program, row.i, "collectives");
   }
 }

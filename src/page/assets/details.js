@@ -174,15 +174,12 @@ class Details {
     const { app, program } = this;
     const opName = program.opName(i);
     const fields = program.metadataFields(i);
-    const field = (name) => fields.find((found) => found.name === name)?.value;
-    const file = field("source_file");
-    const stack = program.stack(Number(field("stack_frame_id")));
+    const lines = program.sourceLines(i).map((line) => h("div.line", {}, h("button.link", { title: "Search for this line", onclick: () => app.search.open(`source:${line.split(" ")[0]}`) }, line)));
     if (!opName && !fields.length) return null;
     const others = fields.filter(({ name }) => !["source_file", "source_line", "stack_frame_id"].includes(name));
     return h("section", {}, h("h3", {}, "Source"),
       opName && h("div.line.op-name", {}, h("button.link", { title: "Search for this op_name", onclick: () => app.search.open(`op_name:${opName}`) }, opName)),
-      file && h("div.line", {}, h("code", {}, `${file}:${field("source_line") ?? "?"}`)),
-      stack.length > 0 && foldable(stack.map((frame) => h("div.line.frame", {}, h("code", {}, `${frame.file}:${frame.line}`), h("span.quiet", {}, ` ${frame.function}`))), 8),
+      lines.length > 0 && foldable(lines, 8),
       others.length > 0 && properties(others.map(({ name, value }) => [name, value])));
   }
 

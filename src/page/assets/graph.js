@@ -23,7 +23,7 @@ class Graph {
   }
 
   setSteps(k) {
-    this.app.state.go({ k: Math.max(0, Math.min(9, k)) });
+    this.app.state.step({ k: Math.max(0, Math.min(9, k)) });
   }
 
   setZoom(zoom) {

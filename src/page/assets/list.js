@@ -73,6 +73,6 @@ class InstructionList {
   /** Selects the row so many places below the selected one. */
   step(distance) {
     const next = this.table.step(this.selected, distance);
-    if (next !== undefined) this.app.state.select(this.program, next);
+    if (next !== undefined) this.app.state.selectStep(this.program, next);
   }
 }

@@ -179,7 +179,7 @@ const KEYS = [
   ["PgUp PgDn", ["PageUp", "PageDown"], "20 rows up or down", (app, key) => app.step(key === "PageUp" ? -20 : 20)],
   ["← →", ["ArrowLeft", "ArrowRight"], "first operand, first user", (app, key) => app.follow(key === "ArrowLeft" ? "operand" : "user")],
   ["Enter", ["Enter"], "into the called computation", (app) => app.follow("callee")],
-  ["Backspace", ["Backspace"], "back", () => history.back()],
+  ["Backspace", ["Backspace"], "back", (app) => app.state.back()],
   ["[ ]", ["[", "]"], "fewer or more steps in the graph", (app, key) => app.panes[0].graph.setSteps(app.state.current.k + (key === "[" ? -1 : 1))],
   ["g", ["g"], "details or graph", (app) => app.showTab(app.panes[0].element.dataset.tab === "graph" ? "details" : "graph")],
   ["n p", ["n", "p"], "next and previous change, of two modules", (app, key) => app.change(key === "n" ? 1 : -1)],

@@ -177,7 +177,7 @@ class Program {
   stack(frame) {
     this.stacks ??= new Map(this.data.stacks);
     return (this.stacks.get(frame) || []).map(([file, name, line]) => ({
-      file: unquoted(this.string(file).text), function: unquoted(this.string(name).text), line,
+      file: this.string(file).text, function: this.string(name).text, line,
     }));
   }
 
@@ -185,6 +185,14 @@ class Program {
   metadataFields(i) {
     const fields = this.metadata(i).matchAll(/([\w.]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|[^\s,{}]+)/g);
     return Array.from(fields, ([, name, value]) => ({ name, value: unquoted(value) }));
+  }
+
+  /** The lines of source of an instruction, innermost first: `model.py:7 layer`. */
+  sourceLines(i) {
+    const fields = new Map(this.metadataFields(i).map(({ name, value }) => [name, value]));
+    const file = fields.get("source_file");
+    const stack = this.stack(Number(fields.get("stack_frame_id")));
+    return [...(file ? [`${file}:${fields.get("source_line") ?? "?"}`] : []), ...stack.map((frame) => `${frame.file}:${frame.line} ${frame.function}`)];
   }
 
   findComputation(name) {

@@ -1,6 +1,6 @@
 // Search by name, opcode, shape and op_name, as one types.
 
-const FIELDS = ["name", "op", "shape", "op_name", "in"];
+const FIELDS = ["name", "op", "shape", "op_name", "source", "in"];
 
 /** The words of a query: `{field, text}`; a word without a field matches any. */
 function parseQuery(query) {
@@ -32,12 +32,19 @@ function wordTest(program, field, text) {
     if (!isOpName.has(index)) isOpName.set(index, index > 0 && has(program.string(index).text));
     return isOpName.get(index);
   };
+  const isSource = new Map();
+  const source = (i) => {
+    const index = rows[i][6] ?? 0;
+    if (!isSource.has(index)) isSource.set(index, index > 0 && has(program.sourceLines(i).join("\n")));
+    return isSource.get(index);
+  };
   const isInside = field === "in" && new Set(program.computations.filter((computation) => has(computation.name)));
   switch (field) {
     case "name": return (i) => lowerNames[i].includes(text);
     case "op": return (i) => isOpcode[rows[i][1]];
     case "shape": return (i) => isShape[rows[i][2]];
     case "op_name": return opName;
+    case "source": return source;
     case "in": return (i) => isInside.has(program.computationOf(i));
     default: return (i) => lowerNames[i].includes(text) || isOpcode[rows[i][1]] || isShape[rows[i][2]] || opName(i);
   }
@@ -79,7 +86,7 @@ class Search {
     if (words[0].field === null) this.found = this.ranked(this.found, words[0].text);
     this.at = 0;
     this.box.hidden = false;
-    const hint = "words match name, opcode, shape or op_name; fields: name: op: shape: op_name: in:";
+    const hint = "words match name, opcode, shape or op_name; fields: name: op: shape: op_name: source: in:";
     this.count.replaceChildren(h("b", {}, plural(this.found.length, "instruction")), h("span.quiet", {}, ` · ${hint}`));
     this.body.scrollTop = 0;
     this.body.style.height = `${Math.min(14, Math.max(1, this.found.length)) * ROW_HEIGHT}px`;
