@@ -7,13 +7,13 @@ class Collectives {
       i, kind, bytes, runs, devices: devices || program.numDevices, total: bytes * runs,
     }));
     const columns = [
-      { title: "kind", width: "minmax(84px, .6fr)", value: (row) => row.kind, cell: (row) => opcodeChip(row.kind) },
+      { title: "kind", width: "minmax(84px, .6fr)", class: "more-extra", value: (row) => row.kind, cell: (row) => opcodeChip(row.kind) },
       { title: "name", width: "minmax(84px, 1.4fr)", value: (row) => program.instrName(row.i), cell: (row) => this.name(row) },
       { title: "devices", width: "54px", number: true, hint: "Devices in a group", value: (row) => row.devices, cell: (row) => formatCount(row.devices) },
       { title: "bytes", width: "70px", number: true, hint: "Bytes of the full array on one device", value: (row) => row.bytes, cell: (row) => formatBytes(row.bytes) },
       { title: "runs", width: "46px", number: true, hint: "Executions in one run of the module", value: (row) => row.runs, cell: (row) => formatCount(row.runs) },
       { title: "total", width: "72px", number: true, hint: "Bytes times runs", value: (row) => row.total, cell: (row) => formatBytes(row.total) },
-      { title: "computation", width: "minmax(80px, 1fr)", class: "size", value: (row) => program.computationOf(row.i).name, cell: (row) => program.computationOf(row.i).name },
+      { title: "computation", width: "minmax(80px, 1fr)", class: "extra", value: (row) => program.computationOf(row.i).name, cell: (row) => program.computationOf(row.i).name },
       { title: "op_name", width: "minmax(70px, 1.6fr)", value: (row) => program.opName(row.i), cell: (row) => program.opName(row.i) },
     ];
     this.table = new Table(columns, {
@@ -22,7 +22,7 @@ class Collectives {
     });
     this.table.setRows(rows);
     this.table.sortBy(5);
-    this.element = h("div.collectives", {}, h("div.list-title", {}, h("b", {}, app.pairs ? program.title : "Collectives"), this.summary(rows)), this.table.element);
+    this.element = h("div.collectives", {}, h("div.list-title", {}, app.pairs ? "" : h("b", {}, "Collectives"), this.summary(rows)), this.table.element);
   }
 
   name({ i }) {

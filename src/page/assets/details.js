@@ -16,7 +16,7 @@ class Details {
 
   /** Without a counterpart there is nothing to select. */
   showNone(status) {
-    this.element.replaceChildren(h("p.note.empty", {}, status === "removed" ? "Removed: this module has no counterpart." : "Added: this module has no counterpart."));
+    this.element.replaceChildren(noCounterpart(status));
   }
 
   computation(computation) {
@@ -26,7 +26,7 @@ class Details {
       ["instructions", `${formatCount(computation.size)} here, ${formatCount(program.instructionCount(computation))} with callees`],
       ["executions", formatCount(computation.executions)],
       ["FLOPs", inAll(computation.flops, formatFlops)],
-      ["bytes written", inAll(computation.bytes, formatBytes)],
+      ["bytes of results", inAll(computation.bytes, formatBytes)],
     ];
     const parameters = this.instrsOf(computation).filter((i) => program.opcode(i) === "parameter");
     return [
@@ -50,8 +50,8 @@ class Details {
       h("h2", {}, this.copyButton(i), `%${program.instrName(i)}`, status && status !== "same" && h(`span.mark.${status}`, {}, status)),
       h("p.subtitle", {}, opcodeChip(program.opcode(i)), " in ", computationLink(app, program, computation),
         i === computation.root && h("span.root", {}, "ROOT")),
-      this.shape(i),
       status === "changed" && this.change(i),
+      this.shape(i),
       this.payload(i),
       this.section("Operands", program.operands(i).map((operand, at) => [operand, String(at)])),
       this.section("Users", program.usersOf(i).map((user) => [user, this.positions(i, user)])),
@@ -73,10 +73,10 @@ class Details {
     return button;
   }
 
-  /** At which positions a user has an instruction. */
+  /** At which positions a user has an instruction, or at how many. */
   positions(i, user) {
     const found = this.program.operands(user).flatMap((operand, at) => (operand === i ? [at] : []));
-    return `as ${found.length > 3 ? `${found.length} operands` : found.join(", ")}`;
+    return found.length > 2 ? `×${found.length}` : found.join(",");
   }
 
   shape(i) {
@@ -124,8 +124,8 @@ class Details {
   section(title, entries) {
     if (!entries.length) return null;
     const { app, program } = this;
-    const lines = entries.map(([i, note]) => h("div.line.instr", {}, h("span.quiet.position", {}, note), instrLink(app, program, i), " ",
-      opcodeChip(program.opcode(i)), " ", h("code.quiet", { title: program.shape(i) }, shortShape(program.shape(i)))));
+    const lines = entries.map(([i, note]) => h("div.line.instr", {}, h("span.quiet.position", { title: note }, note), instrLink(app, program, i),
+      opcodeChip(program.opcode(i)), h("code.quiet", { title: program.shape(i) }, shortShape(program.shape(i)))));
     return h("section", {}, h("h3", {}, title, h("span.quiet", {}, ` ${entries.length}`)), foldable(lines));
   }
 
@@ -190,6 +190,8 @@ class Details {
     return h("section", {}, h("h3", {}, "Attributes"), properties(rows));
   }
 }
+
+const noCounterpart = (status) => h("p.note.empty", {}, `${status === "removed" ? "Removed" : "Added"}: this module has no counterpart.`);
 
 /** A table of names and values. */
 function properties(rows) {

@@ -107,16 +107,16 @@ const cellClasses = (column) => ["cell", column.number && "number", column.class
 
 /**
  * A table that sorts by its columns: `{title, value(row), cell(row), width, number, class}`. A row is what the caller lists; columns
- * of the class `size` are hidden where there is little room.
+ * of the class `extra` are hidden where there is little room, those of the class `more-extra` where there is less.
  */
 class Table {
   constructor(columns, { onselect, rowClass = () => "" }) {
     Object.assign(this, { columns, onselect, rowClass, rows: [], order: [], sort: null });
     this.head = h("div.table-head");
     this.body = h("div.table-body", { tabindex: -1 });
-    const widths = (list) => list.map((column) => column.width).join(" ");
-    const narrow = columns.filter((column) => column.class !== "size");
-    this.element = h("div.table", { style: `--columns:${widths(columns)};--narrow:${widths(narrow)}` }, this.head, this.body);
+    const widths = (...hidden) => columns.filter((column) => !hidden.includes(column.class)).map((column) => column.width).join(" ");
+    const style = `--wide:${widths()};--medium:${widths("extra")};--narrow:${widths("extra", "more-extra")}`;
+    this.element = h("div.table", { style }, this.head, this.body);
     this.list = new VirtualList(this.body, ROW_HEIGHT, (index) => this.row(this.order[index]));
     this.drawHead();
   }

@@ -36,7 +36,7 @@ class Graph {
     const drawing = this.canvas.firstElementChild;
     const { width, height } = drawing?.dataset ?? {};
     if (!width) return;
-    this.scale = this.zoom ?? Math.max(0.7, Math.min(1, this.canvas.clientWidth / width, this.canvas.clientHeight / height));
+    this.scale = this.zoom ?? Math.max(0.8, Math.min(1, this.canvas.clientWidth / width, this.canvas.clientHeight / height));
     drawing.setAttribute("width", width * this.scale);
     drawing.setAttribute("height", height * this.scale);
   }
@@ -56,15 +56,15 @@ class Graph {
     });
   }
 
-  show(computation, i) {
+  show(i, status) {
     const { k } = this.app.state.current;
     this.label.textContent = plural(k, "step");
     // A panel that is out of sight is drawn when it comes into sight.
-    this.wanted = i;
+    this.wanted = [i, status];
     if (!this.canvas.offsetParent) return;
     if (i === null) {
       this.note.textContent = "";
-      this.canvas.replaceChildren(h("p.note.empty", {}, "Select an instruction to see its operands and users."));
+      this.canvas.replaceChildren(status ? noCounterpart(status) : h("p.note.empty", {}, "Select an instruction to see its operands and users."));
       return;
     }
     const { nodes, edges, hidden, isCut } = neighborhood(this.program, i, k);

@@ -20,8 +20,8 @@ class InstructionList {
       { title: "name", width: "minmax(76px, 1.5fr)", value: (i) => program.instrName(i), cell: (i) => this.name(i) },
       { title: "opcode", width: "minmax(56px, .8fr)", value: (i) => program.opcode(i), cell: (i) => opcodeChip(program.opcode(i)) },
       { title: "shape", width: "minmax(60px, 1.5fr)", class: "code", value: (i) => program.shape(i), cell: (i) => h("span", { title: program.shape(i) }, shortShape(program.shape(i))) },
-      { title: "FLOPs", width: "76px", number: true, class: "size", hint: "FLOPs of one run, with called computations", value: (i) => program.flops(i), cell: (i) => (program.flops(i) ? formatFlops(program.flops(i)) : "") },
-      { title: "bytes", width: "66px", number: true, class: "size", hint: "Bytes that one run writes, with called computations", value: (i) => program.bytesWithCalls(i), cell: (i) => (program.bytesWithCalls(i) ? formatBytes(program.bytesWithCalls(i)) : "") },
+      { title: "FLOPs", width: "76px", number: true, class: "more-extra", hint: "FLOPs of one run, with called computations", value: (i) => program.flops(i), cell: (i) => (program.flops(i) ? formatFlops(program.flops(i)) : "") },
+      { title: "bytes", width: "66px", number: true, class: "more-extra", hint: "Bytes of the results of one run, with called computations", value: (i) => program.bytesWithCalls(i), cell: (i) => (program.bytesWithCalls(i) ? formatBytes(program.bytesWithCalls(i)) : "") },
     ];
     this.table = new Table(columns, {
       onselect: (i) => app.state.select(program, i),
@@ -39,7 +39,8 @@ class InstructionList {
       app.pairs && h(`span.mark.${status}`, { title: status }, STATUS_MARKS[status]), program.instrName(i), root);
   }
 
-  show(computation, i) {
+  /** Shows a computation with an instruction selected; without one, with the instruction `near` in sight. */
+  show(computation, i, near = null) {
     const isOther = this.computation !== computation || this.onlyChanges !== this.app.onlyChanges;
     this.selected = i;
     if (isOther) {
@@ -50,7 +51,7 @@ class InstructionList {
       if (i === null) this.table.body.scrollTop = 0;
     }
     this.table.redraw();
-    if (i !== null) this.table.reveal(i);
+    if (i !== null || near !== null) this.table.reveal(i ?? near);
   }
 
   rows(computation) {

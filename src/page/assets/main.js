@@ -21,7 +21,7 @@ class Pane {
     this.element.dataset.tab = name;
     this.tabs.replaceChildren(...["details", "graph"].map((tab) =>
       h(`button${tab === name ? ".selected" : ""}`, { onclick: () => this.app.showTab(tab) }, tab)));
-    if (this.graph.wanted !== undefined) this.graph.show(null, this.graph.wanted);
+    if (this.graph.wanted) this.graph.show(...this.graph.wanted);
   }
 
   view(name) {
@@ -30,16 +30,17 @@ class Pane {
     return this.views[name];
   }
 
-  show(view, computation, i, status) {
+  /** Shows a selection. With `status`, an instruction of the other module without a counterpart, whose place is at `near`. */
+  show(view, computation, i, status, near) {
     this.current = this.view(view);
     this.element.dataset.view = view;
     if (this.upper.firstChild !== this.current.element) this.upper.replaceChildren(this.current.element);
-    if (computation) this.list.show(computation, i);
+    this.list.show(computation, i, near);
     if (view !== "instructions") this.current.show(computation, i);
     if (status) this.details.showNone(status);
-    else if (computation) this.details.show(computation, i);
-    this.graph.show(computation, status ? null : i);
-    if (computation) this.outline.show(computation);
+    else this.details.show(computation, i);
+    this.graph.show(i, status);
+    this.outline.show(computation);
   }
 }
 
@@ -87,11 +88,15 @@ class App {
     if (!this.pairs) return;
     const other = this.panes[1 - program.side];
     const partner = i === null ? null : this.pairs.counterpart(program.side, i);
-    if (partner !== null) other.show(view, other.program.computationOf(partner), partner);
-    else {
-      const found = computation === program.entry ? other.program.entry : this.pairs.counterpartOf(program.side, computation);
-      other.show(view, found ?? other.list.computation ?? other.program.entry, null, i === null && found ? undefined : this.pairs.status(program.side, i ?? computation.first));
-    }
+    if (partner !== null) return other.show(view, other.program.computationOf(partner), partner);
+    const near = i === null ? null : this.pairs.nearest(program.side, computation, i);
+    const found = near !== null ? other.program.computationOf(near) : this.counterpartOf(program, computation);
+    const isFound = i === null && found !== null;
+    other.show(view, found ?? other.list.computation ?? other.program.entry, null, isFound ? undefined : this.pairs.status(program.side, i ?? computation.first), near);
+  }
+
+  counterpartOf(program, computation) {
+    return computation === program.entry ? this.programs[1 - program.side].entry : this.pairs.counterpartOf(program.side, computation);
   }
 
   drawViews() {

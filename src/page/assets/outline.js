@@ -97,7 +97,7 @@ class Outline {
       style: `padding-left:${depth * 11 + 4}px`,
       onclick: () => (computation ? app.state.selectComputation(program, computation) : this.toggle(node)),
     }, twist, role, h("span.tree-name", {}, node.label ?? computation.name), marks, times,
-    h("span.tree-value", {}, METRICS[this.metric].format(value)), bar(value / this.most));
+    h("span.tree-value", {}, value ? METRICS[this.metric].format(value) : ""), bar(value / this.most));
   }
 
   marks(computation) {

@@ -1,7 +1,7 @@
 // A module of the page. `src/page/data.rs` writes what this reads; a row is decoded when something shows it.
 
-/** Instructions that give a value another name, or hold it only while others run, and so write no bytes of their own. */
-const WRITES_NOTHING = new Set([
+/** Instructions that give a value another name, or that others compute, and so have no bytes of their own. */
+const NO_BYTES = new Set([
   "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "while", "conditional", "call", "opt-barrier", "after-all",
   "partition-id", "replica-id", "add-dependency", "domain",
 ]);
@@ -50,7 +50,7 @@ class Program {
       computation.bytes = 0;
       for (let i = computation.first; i < computation.first + computation.size; i += 1) {
         computation.flops += this.rows[i][7] ?? 0;
-        if (!computation.isFused) computation.bytes += this.written(i);
+        if (!computation.isFused) computation.bytes += this.ownBytes(i);
       }
       for (const { callee, runs } of computation.calls) {
         computation.flops += runs * callee.flops;
@@ -84,10 +84,10 @@ class Program {
   metadata(i) { return this.string(this.rows[i][6]).text; }
   payload(i) { return this.string(this.rows[i][8]); }
 
-  /** Bytes that an instruction writes; those of an asynchronous one count at its end. */
-  written(i) {
+  /** Bytes of the result of an instruction; those of an asynchronous one count at its end. */
+  ownBytes(i) {
     const opcode = this.opcode(i);
-    return WRITES_NOTHING.has(opcode) || opcode.endsWith("-start") || opcode.endsWith("-update") ? 0 : this.bytes(i);
+    return NO_BYTES.has(opcode) || opcode.endsWith("-start") || opcode.endsWith("-update") ? 0 : this.bytes(i);
   }
 
   /** FLOPs of one run of an instruction, with the computations it calls. */
@@ -95,10 +95,10 @@ class Program {
     return this.calls(i).reduce((sum, call) => sum + call.runs * call.callee.flops, this.rows[i][7] ?? 0);
   }
 
-  /** Bytes that one run of an instruction writes, with the computations it calls. */
+  /** Bytes of the results of one run of an instruction, with the computations it calls. */
   bytesWithCalls(i) {
     const calls = this.calls(i).filter((call) => !call.callee.isFused);
-    return calls.reduce((sum, call) => sum + call.runs * call.callee.bytes, this.written(i));
+    return calls.reduce((sum, call) => sum + call.runs * call.callee.bytes, this.ownBytes(i));
   }
 
   computationOf(i) {

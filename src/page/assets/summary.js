@@ -14,12 +14,12 @@ class Summary {
       ["matrix products", formatFlops(products)],
       ["elementwise", formatFlops(elementwise)],
       ["functions", `${formatCount(transcendentals)} evaluations`],
-      ["bytes written", formatBytes(program.entry.bytes)],
+      ["bytes of results", formatBytes(program.entry.bytes)],
     ];
     if (data.unknown_loops.length) sizes.push(["loops counted once", data.unknown_loops.join(", ")]);
     const attrs = program.moduleAttrs().map(({ name, text, omitted }) => [name, [attributeValue(text), omittedNote(omitted)]]);
     this.element = h("div.summary", {},
-      h("section", {}, h("h3", {}, app.pairs ? program.title : "Module"), properties(sizes.filter(([, value]) => value))),
+      h("section", {}, h("h3", {}, "Module"), properties(sizes.filter(([, value]) => value))),
       app.pairs ? this.differences(app, program) : "",
       h("section", {}, h("h3", {}, "Opcodes"), this.opcodes(app, program)),
       attrs.length ? h("section", {}, h("h3", {}, "Attributes"), properties(attrs)) : "");
