@@ -1,4 +1,4 @@
-"""Uses pages as a reader does: `check.py CHROMIUM FOLDER`, with one.html, two.html and large.html in the folder."""
+"""Uses pages as a reader does: `check.py CHROMIUM FOLDER`, with the pages that `main` lists in the folder."""
 
 import os
 import sys
@@ -88,6 +88,37 @@ def shardings(page):
     page.key("Enter")
     heading(page, "%swapped")
     equal(text(page, ".arrow"), ["0→1", "1→0"], "pairs")
+
+
+# Of each parameter of shardings.hlo, a device and what it has of `[16,32]`.
+SHARDS = {
+    "tiled": (5, "[8:16, 8:16]"),
+    "transposed": (5, "[4:8, 16:32]"),
+    "partly": (6, "[8:16, :]"),
+    "listed": (2, "[0:8, 16:32]"),
+    "several_axes": (5, "[12:14, :]"),
+    "part_of_axis": (5, "[4:8, :]"),
+    "reordered": (2, "[8:16, :]"),
+    "tuple": (1, "[8:16, :]"),
+    "shardy": (5, "[:, 8:16]"),
+}
+WORDS = {"replicated": "every device has the whole array", "maximal": "one device has the whole array"}
+
+
+def forms(page):
+    """Every form of a sharding."""
+    for name, (device, shard) in SHARDS.items():
+        search(page, f"name:{name}")
+        page.key("Enter")
+        heading(page, f"%{name}")
+        titles = page.js("[...document.querySelectorAll('.devices .device')].map((device) => device.title)")
+        if f"device {device}: {shard}" not in titles:
+            raise AssertionError(f"{name}: expected device {device} to have {shard}, found {titles}")
+    for name, words in WORDS.items():
+        search(page, f"name:{name}")
+        page.key("Enter")
+        heading(page, f"%{name}")
+        section(page, "Sharding", words)
 
 
 def graph(page):
@@ -219,6 +250,7 @@ def main():
         "one.html": [instructions, shardings, graph, collectives, memory, outline, theme],
         "two.html": [compare],
         "large.html": [large],
+        "shardings.html": [forms],
     }
     with Browser(chromium) as page:
         page.resize(1280, 800)
