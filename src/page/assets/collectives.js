@@ -21,12 +21,13 @@ class Collectives {
       },
       {
         title: "name",
-        width: "minmax(84px, 1.4fr)",
+        width: "minmax(70px, 1.4fr)",
         value: (row) => program.instrName(row.i),
         cell: (row) => this.name(row),
       },
       {
         title: "devices",
+        class: "more-extra",
         width: "54px",
         number: true,
         hint: "Devices in a group",
@@ -66,7 +67,7 @@ class Collectives {
       },
       {
         title: "op_name",
-        width: "minmax(70px, 1.6fr)",
+        width: "minmax(0, 1.6fr)",
         value: (row) => program.opName(row.i),
         cell: (row) => program.opName(row.i),
       },
