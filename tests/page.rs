@@ -30,6 +30,8 @@ fn a_reader_can_search_follow_sort_and_compare() {
     );
     let large = module(&many_instructions(20_000), "large.hlo");
     write("large.html", Stages::One(stage("large", &large)));
+    let shardings = module(include_str!("page/shardings.hlo"), "shardings.hlo");
+    write("shardings.html", Stages::One(stage("shardings", &shardings)));
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.py");
     let mut command = Command::new("python3");

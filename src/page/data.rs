@@ -1,6 +1,6 @@
 //! A module as the JSON that the scripts of the page read; `assets/program.js` is the other side.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 use super::{
@@ -30,10 +30,8 @@ struct ModuleData<'m> {
     shapes: Vec<(&'m str, u64)>,
     computations: Vec<ComputationRow<'m>>,
     instructions: Vec<InstructionRow<'m>>,
-    /// The stack of each frame that occurs, innermost first: file, function, line.
-    stacks: Vec<(u32, Vec<(u32, u32, u32)>)>,
-    /// Instruction, kind, bytes, executions, devices in a group (0 for all).
-    collectives: Vec<(usize, &'static str, u64, Number, u64)>,
+    stacks: Vec<StackRow>,
+    collectives: Vec<CollectiveRow>,
     memory: Option<CurveData<'m>>,
     strings: Strings<'m>,
 }
@@ -42,6 +40,14 @@ struct ModuleData<'m> {
 /// attribute, callee, and how often it runs in one run of the instruction.
 #[derive(Serialize)]
 struct ComputationRow<'m>(&'m str, usize, usize, usize, Number, Vec<(usize, u32, usize, Number)>);
+
+/// A frame that metadata names, and the stack there, innermost first: file, function, line.
+#[derive(Serialize)]
+struct StackRow(u32, Vec<(u32, u32, u32)>);
+
+/// Instruction, kind, bytes, executions, devices in a group (0 for all).
+#[derive(Serialize)]
+struct CollectiveRow(usize, &'static str, u64, Number, u64);
 
 #[derive(Serialize)]
 struct CurveData<'m> {
@@ -248,7 +254,7 @@ impl<'m> Rows<'m> {
         ComputationRow(self.module.computation_name(id), first, size, root, Number(executions), calls)
     }
 
-    fn stacks(&mut self) -> Vec<(u32, Vec<(u32, u32, u32)>)> {
+    fn stacks(&mut self) -> Vec<StackRow> {
         let module = self.module;
         let instrs = module.ids().flat_map(|id| module.instructions(id));
         let frames = instrs.filter_map(|instr| instr.metadata("stack_frame_id")?.parse().ok());
@@ -259,7 +265,7 @@ impl<'m> Rows<'m> {
             let frames = module.stack(frame);
             let rows =
                 frames.map(|at| (self.strings.index(at.file), self.strings.index(at.function), at.line));
-            (frame, rows.collect())
+            StackRow(frame, rows.collect())
         };
         frames.into_iter().map(stack).collect()
     }
@@ -268,21 +274,21 @@ impl<'m> Rows<'m> {
 /// The metadata without what the page has elsewhere: `op_name`, and a `scheduling_name` that is the name.
 fn other_metadata(instr: InstrRef<'_>) -> String {
     let Some(text) = instr.attr(AttrName::Metadata) else { return String::new() };
-    let mut text = text.trim().trim_start_matches('{').trim_end_matches('}').to_owned();
+    let text = text.trim();
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let mut text = inner.unwrap_or(text).to_owned();
     if let Some(op_name) = instr.metadata("op_name") {
         text = text.replacen(&format!("op_name=\"{op_name}\""), "", 1);
     }
     text.replacen(&format!("scheduling_name=\"{}\"", instr.name()), "", 1).trim().to_owned()
 }
 
-fn collective_rows(
-    module: &Module,
-    executions: &Executions<'_>,
-    starts: &[usize],
-) -> Vec<(usize, &'static str, u64, Number, u64)> {
+fn collective_rows(module: &Module, executions: &Executions<'_>, starts: &[usize]) -> Vec<CollectiveRow> {
+    let collectives = analyze::collectives(module, executions);
+    let used: FxHashSet<CompId> = collectives.iter().map(|collective| collective.computation).collect();
     // A collective has its computation but not its position there, and names are unique within a computation.
     let mut positions: FxHashMap<(CompId, &str), usize> = FxHashMap::default();
-    for id in module.ids() {
+    for id in module.ids().filter(|id| used.contains(id)) {
         let names = module.instructions(id).enumerate();
         positions.extend(names.map(|(position, instr)| ((id, instr.name()), position)));
     }
@@ -291,9 +297,15 @@ fn collective_rows(
         let position = positions.get(&(id, collective.instr.name())).copied().unwrap_or(0);
         let devices = collective.groups.as_ref().and_then(ReplicaGroups::group_size).unwrap_or(0);
         let kind = collective.kind.name();
-        (starts[id.index()] + position, kind, collective.bytes, Number(collective.count), devices)
+        CollectiveRow(
+            starts[id.index()] + position,
+            kind,
+            collective.bytes,
+            Number(collective.count),
+            devices,
+        )
     };
-    analyze::collectives(module, executions).iter().map(row).collect()
+    collectives.iter().map(row).collect()
 }
 
 fn curve_data(curve: &MemoryCurve) -> CurveData<'_> {

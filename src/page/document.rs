@@ -8,6 +8,7 @@ const STYLE: &str = include_str!("assets/page.css");
 /// One script in this order; each file uses those above it.
 const SCRIPTS: &[&str] = &[
     include_str!("assets/dom.js"),
+    include_str!("assets/table.js"),
     include_str!("assets/program.js"),
     include_str!("assets/shapes.js"),
     include_str!("assets/sharding.js"),

@@ -102,7 +102,7 @@ ENTRY main { ROOT x = f32[] parameter(0), metadata={stack_frame_id=2} }");
     let text =
         |value: &serde_json::Value| strings[value.as_u64().unwrap() as usize].as_str().unwrap().to_owned();
     let lines: Vec<_> = stack.iter().map(|frame| (text(&frame[1]), frame[2].as_u64().unwrap())).collect();
-    assert_eq!(lines, [("\"inner\"".to_owned(), 7), ("\"outer\"".to_owned(), 9)]);
+    assert_eq!(lines, [("inner".to_owned(), 7), ("outer".to_owned(), 9)]);
 }
 
 #[test]
@@ -152,9 +152,8 @@ fn pairs_of_a_caller_replace_the_search_for_them() {
     let stage = |module| Stage { title: "s", module, memory: None };
     let page = |pairs| html(&Stages::Two { before: stage(&before), after: stage(&after), pairs });
     let place = Place { computation: before.entry(), position: 0 };
-    let pair = Pair { before: place, after: place, status: PairStatus::Changed };
+    let changed = [Pair { before: place, after: place, status: PairStatus::Changed }];
     assert_eq!(embedded(&page(None), "pairs"), serde_json::json!([0, 0, 0]));
-    let pairs = [pair];
-    assert_eq!(embedded(&page(Some(&pairs)), "pairs"), serde_json::json!([0, 0, 1]));
+    assert_eq!(embedded(&page(Some(&changed)), "pairs"), serde_json::json!([0, 0, 1]));
     assert_eq!(embedded(&page(Some(&[])), "pairs"), serde_json::json!([]));
 }

@@ -1,4 +1,4 @@
-"""Uses pages as a reader does: `check.py CHROMIUM FOLDER`, with one.html, two.html and large.html in the folder."""
+"""Uses pages as a reader does: `check.py CHROMIUM FOLDER`, with the pages that `main` lists in the folder."""
 
 import os
 import sys
@@ -41,6 +41,8 @@ def instructions(page):
     equal(text(page, ".result-name"), ["dot.9"], "found by op_name")
     search(page, "f32[64")
     equal(text(page, ".result-name"), ["gathered"], "found by shape")
+    search(page, "source:train.py:30 in:region")
+    equal(text(page, ".result-name"), ["dot.9", "reduced"], "found by source")
     search(page, "name:e op:negate")
     equal(text(page, ".result-name"), [], "found by name and opcode")
     search(page, "op:dot")
@@ -61,7 +63,7 @@ def instructions(page):
     heading(page, "%dot.9")
     page.js("history.back()")
     heading(page, "%added")
-    for key, name in [("ArrowLeft", "%dot.9"), ("ArrowRight", "%added"), ("ArrowDown", "%reduced"), ("Backspace", "%added"), ("Enter", "%e")]:
+    for key, name in [("ArrowLeft", "%dot.9"), ("ArrowRight", "%added"), ("ArrowDown", "%reduced"), ("Backspace", "%dot.9"), ("ArrowRight", "%added"), ("Enter", "%e")]:
         page.key(key)
         heading(page, name)
 
@@ -88,6 +90,37 @@ def shardings(page):
     equal(text(page, ".arrow"), ["0→1", "1→0"], "pairs")
 
 
+# Of each parameter of shardings.hlo, a device and what it has of `[16,32]`.
+SHARDS = {
+    "tiled": (5, "[8:16, 8:16]"),
+    "transposed": (5, "[4:8, 16:32]"),
+    "partly": (6, "[8:16, :]"),
+    "listed": (2, "[0:8, 16:32]"),
+    "several_axes": (5, "[12:14, :]"),
+    "part_of_axis": (5, "[4:8, :]"),
+    "reordered": (2, "[8:16, :]"),
+    "tuple": (1, "[8:16, :]"),
+    "shardy": (5, "[:, 8:16]"),
+}
+WORDS = {"replicated": "every device has the whole array", "maximal": "one device has the whole array"}
+
+
+def forms(page):
+    """Every form of a sharding."""
+    for name, (device, shard) in SHARDS.items():
+        search(page, f"name:{name}")
+        page.key("Enter")
+        heading(page, f"%{name}")
+        titles = page.js("[...document.querySelectorAll('.devices .device')].map((device) => device.title)")
+        if f"device {device}: {shard}" not in titles:
+            raise AssertionError(f"{name}: expected device {device} to have {shard}, found {titles}")
+    for name, words in WORDS.items():
+        search(page, f"name:{name}")
+        page.key("Enter")
+        heading(page, f"%{name}")
+        section(page, "Sharding", words)
+
+
 def graph(page):
     """Steps around `loop`: only operands and users within reach are drawn."""
 
@@ -111,6 +144,7 @@ def graph(page):
         return edge.getPointAtLength(edge.getTotalLength()).y - box.y;
     })""")
     equal((len(starts), min(starts) > 0), (6, True), "edges")
+    page.wait("new URLSearchParams(location.hash.slice(1)).get('k') === '3'")
     page.click(".graph .node:not(.center) .name", "cut")
     heading(page, "%cut")
     equal(page.js("new URLSearchParams(location.hash.slice(1)).get('k')"), "3", "k in the hash")
@@ -216,6 +250,7 @@ def main():
         "one.html": [instructions, shardings, graph, collectives, memory, outline, theme],
         "two.html": [compare],
         "large.html": [large],
+        "shardings.html": [forms],
     }
     with Browser(chromium) as page:
         page.resize(1280, 800)

@@ -4,30 +4,97 @@ class Collectives {
   constructor(app, program) {
     Object.assign(this, { app, program });
     const rows = program.data.collectives.map(([i, kind, bytes, runs, devices]) => ({
-      i, kind, bytes, runs, devices: devices || program.numDevices, total: bytes * runs,
+      i,
+      kind,
+      bytes,
+      runs,
+      devices: devices || program.numDevices,
+      total: bytes * runs,
     }));
     const columns = [
-      { title: "kind", width: "minmax(84px, .6fr)", value: (row) => row.kind, cell: (row) => opcodeChip(row.kind) },
-      { title: "name", width: "minmax(84px, 1.4fr)", value: (row) => program.instrName(row.i), cell: (row) => this.name(row) },
-      { title: "devices", width: "54px", number: true, hint: "Devices in a group", value: (row) => row.devices, cell: (row) => formatCount(row.devices) },
-      { title: "bytes", width: "70px", number: true, hint: "Bytes of the full array on one device", value: (row) => row.bytes, cell: (row) => formatBytes(row.bytes) },
-      { title: "runs", width: "46px", number: true, hint: "Executions in one run of the module", value: (row) => row.runs, cell: (row) => formatCount(row.runs) },
-      { title: "total", width: "72px", number: true, hint: "Bytes times runs", value: (row) => row.total, cell: (row) => formatBytes(row.total) },
-      { title: "computation", width: "minmax(80px, 1fr)", class: "size", value: (row) => program.computationOf(row.i).name, cell: (row) => program.computationOf(row.i).name },
-      { title: "op_name", width: "minmax(70px, 1.6fr)", value: (row) => program.opName(row.i), cell: (row) => program.opName(row.i) },
+      {
+        title: "kind",
+        width: "minmax(84px, .6fr)",
+        class: "more-extra",
+        value: (row) => row.kind,
+        cell: (row) => opcodeChip(row.kind),
+      },
+      {
+        title: "name",
+        width: "minmax(70px, 1.4fr)",
+        value: (row) => program.instrName(row.i),
+        cell: (row) => this.name(row),
+      },
+      {
+        title: "devices",
+        class: "more-extra",
+        width: "54px",
+        number: true,
+        hint: "Devices in a group",
+        value: (row) => row.devices,
+        cell: (row) => formatCount(row.devices),
+      },
+      {
+        title: "bytes",
+        width: "70px",
+        number: true,
+        hint: "Bytes of the full array on one device",
+        value: (row) => row.bytes,
+        cell: (row) => formatBytes(row.bytes),
+      },
+      {
+        title: "runs",
+        width: "46px",
+        number: true,
+        hint: "Executions in one run of the module",
+        value: (row) => row.runs,
+        cell: (row) => formatCount(row.runs),
+      },
+      {
+        title: "total",
+        width: "72px",
+        number: true,
+        hint: "Bytes times runs",
+        value: (row) => row.total,
+        cell: (row) => formatBytes(row.total),
+      },
+      {
+        title: "computation",
+        width: "minmax(80px, 1fr)",
+        class: "extra",
+        value: (row) => program.computationOf(row.i).name,
+        cell: (row) => program.computationOf(row.i).name,
+      },
+      {
+        title: "op_name",
+        width: "minmax(0, 1.6fr)",
+        value: (row) => program.opName(row.i),
+        cell: (row) => program.opName(row.i),
+      },
     ];
     this.table = new Table(columns, {
       onselect: (row) => app.state.select(program, row.i, "collectives"),
-      rowClass: (row) => `${row.i === this.selected ? "selected " : ""}${app.pairs ? app.pairs.status(program.side, row.i) : ""}`,
+      rowClass: (row) =>
+        `${row.i === this.selected ? "selected " : ""}${app.pairs ? app.pairs.status(program.side, row.i) : ""}`,
     });
     this.table.setRows(rows);
     this.table.sortBy(5);
-    this.element = h("div.collectives", {}, h("div.list-title", {}, h("b", {}, app.pairs ? program.title : "Collectives"), this.summary(rows)), this.table.element);
+    this.element = h(
+      "div.collectives",
+      {},
+      h("div.list-title", {}, app.pairs ? "" : h("b", {}, "Collectives"), this.summary(rows)),
+      this.table.element,
+    );
   }
 
   name({ i }) {
     const status = this.app.pairs?.status(this.program.side, i);
-    return h("span", {}, status && h(`span.mark.${status}`, { title: status }, STATUS_MARKS[status]), this.program.instrName(i));
+    return h(
+      "span",
+      {},
+      status && h(`span.mark.${status}`, { title: status }, STATUS_MARKS[status]),
+      this.program.instrName(i),
+    );
   }
 
   /** Number and bytes of each kind. */
@@ -37,7 +104,8 @@ class Collectives {
       const sum = kinds.get(kind) ?? { runs: 0, total: 0 };
       kinds.set(kind, { runs: sum.runs + runs, total: sum.total + total });
     }
-    const text = ([kind, { runs, total }]) => h("span.sum", {}, opcodeChip(kind), ` ×${formatCount(runs)} · ${formatBytes(total)}`);
+    const text = ([kind, { runs, total }]) =>
+      h("span.sum", {}, opcodeChip(kind), ` ×${formatCount(runs)} · ${formatBytes(total)}`);
     return kinds.size ? [...kinds].sort((a, b) => b[1].total - a[1].total).map(text) : h("span.quiet", {}, "none");
   }
 
@@ -49,7 +117,10 @@ class Collectives {
   }
 
   step(distance) {
-    const row = this.table.step(this.table.rows.find((found) => found.i === this.selected), distance);
-    if (row) this.app.state.select(this.program, row.i, "collectives");
+    const row = this.table.step(
+      this.table.rows.find((found) => found.i === this.selected),
+      distance,
+    );
+    if (row) this.app.state.selectStep(this.program, row.i, "collectives");
   }
 }

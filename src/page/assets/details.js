@@ -16,25 +16,37 @@ class Details {
 
   /** Without a counterpart there is nothing to select. */
   showNone(status) {
-    this.element.replaceChildren(h("p.note.empty", {}, status === "removed" ? "Removed: this module has no counterpart." : "Added: this module has no counterpart."));
+    this.element.replaceChildren(noCounterpart(status));
   }
 
   computation(computation) {
     const { program } = this;
-    const inAll = (value, format) => (computation.executions === 1 ? format(value) : `${format(value)} a run, ${format(value * computation.executions)} in all`);
+    const inAll = (value, format) =>
+      computation.executions === 1
+        ? format(value)
+        : `${format(value)} a run, ${format(value * computation.executions)} in all`;
     const sizes = [
-      ["instructions", `${formatCount(computation.size)} here, ${formatCount(program.instructionCount(computation))} with callees`],
+      [
+        "instructions",
+        `${formatCount(computation.size)} here, ${formatCount(program.instructionCount(computation))} with callees`,
+      ],
       ["executions", formatCount(computation.executions)],
       ["FLOPs", inAll(computation.flops, formatFlops)],
-      ["bytes written", inAll(computation.bytes, formatBytes)],
+      ["bytes of results", inAll(computation.bytes, formatBytes)],
     ];
     const parameters = this.instrsOf(computation).filter((i) => program.opcode(i) === "parameter");
     return [
       h("h2", {}, computation.name),
       properties(sizes),
-      this.section("Called by", computation.callers.map((call) => [call.instr, call.attr])),
+      this.section(
+        "Called by",
+        computation.callers.map((call) => [call.instr, call.attr]),
+      ),
       this.section("Result", [[computation.root, ""]]),
-      this.section("Parameters", parameters.map((i) => [i, program.payload(i).text])),
+      this.section(
+        "Parameters",
+        parameters.map((i) => [i, program.payload(i).text]),
+      ),
     ].filter(Boolean);
   }
 
@@ -47,18 +59,53 @@ class Details {
     const status = app.pairs?.status(program.side, i);
     const calls = program.calls(i);
     return [
-      h("h2", {}, this.copyButton(i), `%${program.instrName(i)}`, status && status !== "same" && h(`span.mark.${status}`, {}, status)),
-      h("p.subtitle", {}, opcodeChip(program.opcode(i)), " in ", computationLink(app, program, computation),
-        i === computation.root && h("span.root", {}, "ROOT")),
-      this.shape(i),
+      h(
+        "h2",
+        {},
+        this.copyButton(i),
+        `%${program.instrName(i)}`,
+        status && status !== "same" && h(`span.mark.${status}`, {}, status),
+      ),
+      h(
+        "p.subtitle",
+        {},
+        opcodeChip(program.opcode(i)),
+        " in ",
+        computationLink(app, program, computation),
+        i === computation.root && h("span.root", {}, "ROOT"),
+      ),
       status === "changed" && this.change(i),
+      this.shape(i),
       this.payload(i),
-      this.section("Operands", program.operands(i).map((operand, at) => [operand, String(at)])),
-      this.section("Users", program.usersOf(i).map((user) => [user, this.positions(i, user)])),
-      calls.length > 0 && h("section", {}, h("h3", {}, "Calls"), calls.map((call) => h("div.line", {}, h("span.quiet", {}, call.attr), " ",
-        computationLink(app, program, call.callee), call.runs > 1 && h("span.times", {}, `×${formatCount(call.runs)}`)))),
+      this.section(
+        "Operands",
+        program.operands(i).map((operand, at) => [operand, String(at)]),
+      ),
+      this.section(
+        "Users",
+        program.usersOf(i).map((user) => [user, this.positions(i, user)]),
+      ),
+      calls.length > 0 &&
+        h(
+          "section",
+          {},
+          h("h3", {}, "Calls"),
+          calls.map((call) =>
+            h(
+              "div.line",
+              {},
+              h("span.quiet", {}, call.attr),
+              " ",
+              computationLink(app, program, call.callee),
+              call.runs > 1 && h("span.times", {}, `×${formatCount(call.runs)}`),
+            ),
+          ),
+        ),
       this.arguments(computation, i),
-      this.section("Control predecessors", program.predecessors(i).map((other) => [other, ""])),
+      this.section(
+        "Control predecessors",
+        program.predecessors(i).map((other) => [other, ""]),
+      ),
       this.shardings(i),
       this.groups(i),
       this.source(i),
@@ -68,15 +115,26 @@ class Details {
 
   copyButton(i) {
     const { text, omitted } = this.program.hlo(i);
-    const button = h("button.copy", { title: omitted ? `HLO text without ${plural(omitted, "character")} that this page does not have` : "Copy as HLO text",
-      onclick: async () => { await navigator.clipboard.writeText(text); button.textContent = "copied"; } }, "copy HLO");
+    const button = h(
+      "button.copy",
+      {
+        title: omitted
+          ? `HLO text without ${plural(omitted, "character")} that this page does not have`
+          : "Copy as HLO text",
+        onclick: async () => {
+          await navigator.clipboard.writeText(text);
+          button.textContent = "copied";
+        },
+      },
+      "copy HLO",
+    );
     return button;
   }
 
-  /** At which positions a user has an instruction. */
+  /** At which positions a user has an instruction, or at how many. */
   positions(i, user) {
     const found = this.program.operands(user).flatMap((operand, at) => (operand === i ? [at] : []));
-    return `as ${found.length > 3 ? `${found.length} operands` : found.join(", ")}`;
+    return found.length > 2 ? `×${found.length}` : found.join(",");
   }
 
   shape(i) {
@@ -84,14 +142,30 @@ class Details {
     const text = program.shape(i);
     const elements = tupleElements(text);
     const flops = program.flops(i);
-    const sizes = [formatBytes(program.bytes(i)), flops > 0 && `${formatFlops(flops)} a run`].filter(Boolean).join(" · ");
+    const sizes = [formatBytes(program.bytes(i)), flops > 0 && `${formatFlops(flops)} a run`]
+      .filter(Boolean)
+      .join(" · ");
     if (elements) {
-      const rows = elements.map((element, at) => h("div.line", {}, h("span.quiet", {}, String(at)), " ", h("code", {}, element)));
-      return h("section", {}, h("h3", {}, "Shape"), h("div.quiet", {}, `tuple of ${elements.length} · ${sizes}`), foldable(rows));
+      const rows = elements.map((element, at) =>
+        h("div.line", {}, h("span.quiet", {}, String(at)), " ", h("code", {}, element)),
+      );
+      return h(
+        "section",
+        {},
+        h("h3", {}, "Shape"),
+        h("div.quiet", {}, `tuple of ${elements.length} · ${sizes}`),
+        foldable(rows),
+      );
     }
     const array = parseArray(text);
-    return h("section", {}, h("h3", {}, "Shape"), h("code.shape", {}, text), h("div.quiet", {}, sizes),
-      array?.layout && h("div.quiet", {}, "layout: ", describeLayout(array)));
+    return h(
+      "section",
+      {},
+      h("h3", {}, "Shape"),
+      h("code.shape", {}, text),
+      h("div.quiet", {}, sizes),
+      array?.layout && h("div.quiet", {}, "layout: ", describeLayout(array)),
+    );
   }
 
   /** What differs from the counterpart. */
@@ -100,14 +174,30 @@ class Details {
     const other = app.programs[1 - program.side];
     const partner = app.pairs.counterpart(program.side, i);
     const lines = [];
-    const compare = (name, mine, theirs) => mine !== theirs && lines.push(h("div.line", {}, h("span.quiet", {}, name), " ", h("code", {}, mine || "none"), h("span.quiet", {}, " here, "), h("code", {}, theirs || "none"), h("span.quiet", {}, " there")));
+    const compare = (name, mine, theirs) =>
+      mine !== theirs &&
+      lines.push(
+        h(
+          "div.line",
+          {},
+          h("span.quiet", {}, name),
+          " ",
+          h("code", {}, mine || "none"),
+          h("span.quiet", {}, " here, "),
+          h("code", {}, theirs || "none"),
+          h("span.quiet", {}, " there"),
+        ),
+      );
     compare("opcode", program.opcode(i), other.opcode(partner));
     compare("shape", program.shape(i), other.shape(partner));
     compare("payload", program.payload(i).text, other.payload(partner).text);
     const names = new Set([...program.attrs(i), ...other.attrs(partner)].map((attr) => attr.name));
     for (const name of names) compare(name, program.attr(i, name) ?? "", other.attr(partner, name) ?? "");
     const operands = program.operands(i).map((operand) => app.pairs.counterpart(program.side, operand));
-    if (operands.length !== other.operands(partner).length || operands.some((operand, at) => operand !== other.operands(partner)[at])) {
+    if (
+      operands.length !== other.operands(partner).length ||
+      operands.some((operand, at) => operand !== other.operands(partner)[at])
+    ) {
       lines.push(h("div.line.quiet", {}, "the operands are not counterparts of each other"));
     }
     return h("section", {}, h("h3", {}, "Changes"), lines);
@@ -124,8 +214,16 @@ class Details {
   section(title, entries) {
     if (!entries.length) return null;
     const { app, program } = this;
-    const lines = entries.map(([i, note]) => h("div.line.instr", {}, h("span.quiet.position", {}, note), instrLink(app, program, i), " ",
-      opcodeChip(program.opcode(i)), " ", h("code.quiet", { title: program.shape(i) }, shortShape(program.shape(i)))));
+    const lines = entries.map(([i, note]) =>
+      h(
+        "div.line.instr",
+        {},
+        h("span.quiet.position", { title: note }, note),
+        instrLink(app, program, i),
+        opcodeChip(program.opcode(i)),
+        h("code.quiet", { title: program.shape(i) }, shortShape(program.shape(i))),
+      ),
+    );
     return h("section", {}, h("h3", {}, title, h("span.quiet", {}, ` ${entries.length}`)), foldable(lines));
   }
 
@@ -139,7 +237,9 @@ class Details {
       // The callees of a conditional take one operand each, after the predicate or the index.
       const branch = program.calls(call.instr).indexOf(call);
       const at = program.opcode(call.instr) === "conditional" ? branch + 1 : position;
-      return operands[at] === undefined ? [call.instr, "from"] : [operands[at], `from ${program.instrName(call.instr)}`];
+      return operands[at] === undefined
+        ? [call.instr, "from"]
+        : [operands[at], `from ${program.instrName(call.instr)}`];
     });
     return this.section("Passed", passed);
   }
@@ -153,7 +253,11 @@ class Details {
     const isPartitioned = program.data.scheduled;
     const isKept = isPartitioned && program.opcode(i) !== "parameter";
     const array = (at) => (isKept ? null : parseArray(elements[at] ?? ""));
-    const note = isKept ? "as annotated before partitioning" : isPartitioned ? "the shape above is that of one shard" : "";
+    const note = isKept
+      ? "as annotated before partitioning"
+      : isPartitioned
+        ? "the shape above is that of one shard"
+        : "";
     const drawn = shardings.map((sharding, at) => drawSharding(sharding, array(at), isPartitioned, note));
     return h("section", {}, h("h3", {}, "Sharding"), foldable(drawn, 4));
   }
@@ -163,27 +267,53 @@ class Details {
     const text = program.attr(i, "replica_groups");
     const pairs = program.attr(i, "source_target_pairs");
     if (pairs) {
-      const arrows = splitTop(pairs.slice(1, -1)).map((pair) => h("span.arrow", {}, pair.slice(1, -1).replace(",", "→")));
+      const arrows = splitTop(pairs.slice(1, -1)).map((pair) =>
+        h("span.arrow", {}, pair.slice(1, -1).replace(",", "→")),
+      );
       return h("section", {}, h("h3", {}, "Source and target devices"), h("div.arrows", {}, arrows));
     }
     const groups = text && parseGroups(text, program.numDevices);
-    return groups ? h("section", {}, h("h3", {}, "Device groups"), h("code.sharding-text", {}, text), drawGroups(groups)) : null;
+    return groups
+      ? h("section", {}, h("h3", {}, "Device groups"), h("code.sharding-text", {}, text), drawGroups(groups))
+      : null;
   }
 
   source(i) {
     const { app, program } = this;
     const opName = program.opName(i);
     const fields = program.metadataFields(i);
-    const field = (name) => fields.find((found) => found.name === name)?.value;
-    const file = field("source_file");
-    const stack = program.stack(Number(field("stack_frame_id")));
+    const lines = program
+      .sourceLines(i)
+      .map((line) =>
+        h(
+          "div.line",
+          {},
+          h(
+            "button.link",
+            { title: "Search for this line", onclick: () => app.search.open(`source:${line.split(" ")[0]}`) },
+            line,
+          ),
+        ),
+      );
     if (!opName && !fields.length) return null;
     const others = fields.filter(({ name }) => !["source_file", "source_line", "stack_frame_id"].includes(name));
-    return h("section", {}, h("h3", {}, "Source"),
-      opName && h("div.line.op-name", {}, h("button.link", { title: "Search for this op_name", onclick: () => app.search.open(`op_name:${opName}`) }, opName)),
-      file && h("div.line", {}, h("code", {}, `${file}:${field("source_line") ?? "?"}`)),
-      stack.length > 0 && foldable(stack.map((frame) => h("div.line.frame", {}, h("code", {}, `${frame.file}:${frame.line}`), h("span.quiet", {}, ` ${frame.function}`))), 8),
-      others.length > 0 && properties(others.map(({ name, value }) => [name, value])));
+    return h(
+      "section",
+      {},
+      h("h3", {}, "Source"),
+      opName &&
+        h(
+          "div.line.op-name",
+          {},
+          h(
+            "button.link",
+            { title: "Search for this op_name", onclick: () => app.search.open(`op_name:${opName}`) },
+            opName,
+          ),
+        ),
+      lines.length > 0 && foldable(lines, 8),
+      others.length > 0 && properties(others.map(({ name, value }) => [name, value])),
+    );
   }
 
   attributes(i) {
@@ -194,9 +324,16 @@ class Details {
   }
 }
 
+const noCounterpart = (status) =>
+  h("p.note.empty", {}, `${status === "removed" ? "Removed" : "Added"}: this module has no counterpart.`);
+
 /** A table of names and values. */
 function properties(rows) {
-  return h("dl", {}, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl",
+    {},
+    rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
 }
 
 function omittedNote(omitted) {
@@ -219,6 +356,8 @@ function attributeValue(text) {
 function foldable(elements, limit = MAX_LINKS) {
   if (elements.length <= limit + 2) return h("div", {}, elements);
   const box = h("div", {}, elements.slice(0, limit));
-  box.append(h("button.more", { onclick: () => box.replaceChildren(...elements) }, `show all ${formatCount(elements.length)}`));
+  box.append(
+    h("button.more", { onclick: () => box.replaceChildren(...elements) }, `show all ${formatCount(elements.length)}`),
+  );
   return box;
 }

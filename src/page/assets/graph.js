@@ -11,19 +11,28 @@ class Graph {
     this.note = h("span.quiet");
     this.canvas = h("div.canvas", { tabindex: -1 });
     const step = (distance) => this.setSteps(app.state.current.k + distance);
-    this.element = h("div.graph", {},
-      h("div.graph-head", {}, h("b", {}, "Graph"),
-        h("button.fewer", { title: "Fewer steps ([)", onclick: () => step(-1) }, "−"), this.label,
-        h("button.further", { title: "More steps (])", onclick: () => step(1) }, "+"), this.note,
+    this.element = h(
+      "div.graph",
+      {},
+      h(
+        "div.graph-head",
+        {},
+        h("b", {}, "Graph"),
+        h("button.fewer", { title: "Fewer steps ([)", onclick: () => step(-1) }, "−"),
+        this.label,
+        h("button.further", { title: "More steps (])", onclick: () => step(1) }, "+"),
+        this.note,
         h("span.space"),
         h("button", { title: "Smaller", onclick: () => this.setZoom(this.scale / 1.25) }, "A−"),
-        h("button", { title: "Larger", onclick: () => this.setZoom(this.scale * 1.25) }, "A+")),
-      this.canvas);
+        h("button", { title: "Larger", onclick: () => this.setZoom(this.scale * 1.25) }, "A+"),
+      ),
+      this.canvas,
+    );
     this.makeDraggable();
   }
 
   setSteps(k) {
-    this.app.state.go({ k: Math.max(0, Math.min(9, k)) });
+    this.app.state.step({ k: Math.max(0, Math.min(9, k)) });
   }
 
   setZoom(zoom) {
@@ -36,7 +45,8 @@ class Graph {
     const drawing = this.canvas.firstElementChild;
     const { width, height } = drawing?.dataset ?? {};
     if (!width) return;
-    this.scale = this.zoom ?? Math.max(0.7, Math.min(1, this.canvas.clientWidth / width, this.canvas.clientHeight / height));
+    this.scale =
+      this.zoom ?? Math.max(0.8, Math.min(1, this.canvas.clientWidth / width, this.canvas.clientHeight / height));
     drawing.setAttribute("width", width * this.scale);
     drawing.setAttribute("height", height * this.scale);
   }
@@ -56,15 +66,17 @@ class Graph {
     });
   }
 
-  show(computation, i) {
+  show(i, status) {
     const { k } = this.app.state.current;
     this.label.textContent = plural(k, "step");
     // A panel that is out of sight is drawn when it comes into sight.
-    this.wanted = i;
+    this.wanted = [i, status];
     if (!this.canvas.offsetParent) return;
     if (i === null) {
       this.note.textContent = "";
-      this.canvas.replaceChildren(h("p.note.empty", {}, "Select an instruction to see its operands and users."));
+      this.canvas.replaceChildren(
+        status ? noCounterpart(status) : h("p.note.empty", {}, "Select an instruction to see its operands and users."),
+      );
       return;
     }
     const { nodes, edges, hidden, isCut } = neighborhood(this.program, i, k);
@@ -80,7 +92,11 @@ class Graph {
     });
     const { places, paths, width, height } = layeredLayout(nodes, edges);
     const margin = 26;
-    const drawing = svg("svg", { viewBox: `${-margin} ${-margin} ${width + 2 * margin} ${height + 2 * margin}`, "data-width": width + 2 * margin, "data-height": height + 2 * margin });
+    const drawing = svg("svg", {
+      viewBox: `${-margin} ${-margin} ${width + 2 * margin} ${height + 2 * margin}`,
+      "data-width": width + 2 * margin,
+      "data-height": height + 2 * margin,
+    });
     for (const [at, points] of paths.entries()) {
       const isNear = edges[at].includes(center);
       drawing.append(svg("path", { class: isNear ? "edge near" : "edge", d: curve(points) }));
@@ -88,16 +104,28 @@ class Graph {
     for (const { id, width: nodeWidth } of nodes) {
       const { x, y } = places.get(id);
       const status = app.pairs?.status(program.side, id) ?? "";
-      const node = svg("g", { class: `node ${category(program.opcode(id))} ${status} ${id === center ? "center" : ""}`, transform: `translate(${x - nodeWidth / 2} ${y})`, onclick: () => app.state.select(program, id) },
-        svg("title", {}, `${program.instrName(id)} = ${program.shape(id)} ${program.opcode(id)}\n${program.opName(id)}`),
+      const node = svg(
+        "g",
+        {
+          class: `node ${category(program.opcode(id))} ${status} ${id === center ? "center" : ""}`,
+          transform: `translate(${x - nodeWidth / 2} ${y})`,
+          onclick: () => app.state.select(program, id),
+        },
+        svg(
+          "title",
+          {},
+          `${program.instrName(id)} = ${program.shape(id)} ${program.opcode(id)}\n${program.opName(id)}`,
+        ),
         svg("rect", { width: nodeWidth, height: NODE_HEIGHT, rx: 5 }),
         svg("text", { x: 7, y: 16, class: "name" }, clipped(program.instrName(id), nodeWidth)),
-        svg("text", { x: 7, y: 31, class: "what" }, clipped(shortened(program, id), nodeWidth)));
+        svg("text", { x: 7, y: 31, class: "what" }, clipped(shortened(program, id), nodeWidth)),
+      );
       drawing.append(node);
       const { above, below } = hidden.get(id);
       const side = x + nodeWidth / 2;
       if (above) drawing.append(svg("text", { class: "more", x: side, y: y - 4 }, `+${plural(above, "operand")}`));
-      if (below) drawing.append(svg("text", { class: "more", x: side, y: y + NODE_HEIGHT + 11 }, `+${plural(below, "user")}`));
+      if (below)
+        drawing.append(svg("text", { class: "more", x: side, y: y + NODE_HEIGHT + 11 }, `+${plural(below, "user")}`));
     }
     this.canvas.replaceChildren(drawing);
     this.fit();

@@ -9,8 +9,13 @@ const SWEEPS = 8;
  * height}`; `x` and `y` are the middle of the top edge, a path is a list of points.
  */
 function layeredLayout(nodes, edges) {
-  const layerOf = layersOf(nodes.map((node) => node.id), edges);
-  const vertices = new Map(nodes.map((node) => [node.id, { ...node, layer: layerOf.get(node.id), above: [], below: [] }]));
+  const layerOf = layersOf(
+    nodes.map((node) => node.id),
+    edges,
+  );
+  const vertices = new Map(
+    nodes.map((node) => [node.id, { ...node, layer: layerOf.get(node.id), above: [], below: [] }]),
+  );
   const routes = edges.map(([from, to]) => route(vertices, vertices.get(from), vertices.get(to)));
   const layers = [];
   for (const vertex of vertices.values()) (layers[vertex.layer] ??= []).push(vertex);
@@ -19,17 +24,25 @@ function layeredLayout(nodes, edges) {
   let y = 0;
   for (const layer of layers) {
     const height = Math.max(...layer.map((vertex) => vertex.height));
-    layer.forEach((vertex) => { vertex.y = y; vertex.bottom = y + vertex.height; vertex.layerBottom = y + height; });
+    layer.forEach((vertex) => {
+      vertex.y = y;
+      vertex.bottom = y + vertex.height;
+      vertex.layerBottom = y + height;
+    });
     y += height + GAP_Y;
   }
   const left = Math.min(...[...vertices.values()].map((vertex) => vertex.x - vertex.width / 2));
-  vertices.forEach((vertex) => { vertex.x -= left; });
-  const paths = routes.map((route) => route.flatMap((vertex, at) => {
-    const points = [];
-    if (at > 0) points.push([vertex.x, vertex.y]);
-    if (at < route.length - 1) points.push([vertex.x, vertex.isBend ? vertex.layerBottom : vertex.bottom]);
-    return points;
-  }));
+  vertices.forEach((vertex) => {
+    vertex.x -= left;
+  });
+  const paths = routes.map((route) =>
+    route.flatMap((vertex, at) => {
+      const points = [];
+      if (at > 0) points.push([vertex.x, vertex.y]);
+      if (at < route.length - 1) points.push([vertex.x, vertex.isBend ? vertex.layerBottom : vertex.bottom]);
+      return points;
+    }),
+  );
   const width = Math.max(...[...vertices.values()].map((vertex) => vertex.x + vertex.width / 2));
   return { places: new Map(nodes.map(({ id }) => [id, vertices.get(id)])), paths, width, height: y - GAP_Y };
 }
@@ -78,7 +91,10 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 
 /** Orders each layer by the mean position of neighbors in the layer above, then below, several times. */
 function orderLayers(layers) {
-  const number = (layer) => layer.forEach((vertex, at) => { vertex.at = at; });
+  const number = (layer) =>
+    layer.forEach((vertex, at) => {
+      vertex.at = at;
+    });
   layers.forEach(number);
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     const down = sweep % 2 === 0;
@@ -101,7 +117,9 @@ function placeAcross(layers) {
       vertex.x = x + vertex.width / 2;
       x += vertex.width + GAP_X;
     }
-    layer.forEach((vertex) => { vertex.x -= (x - GAP_X) / 2; });
+    layer.forEach((vertex) => {
+      vertex.x -= (x - GAP_X) / 2;
+    });
   }
   for (let sweep = 0; sweep < 2 * SWEEPS; sweep += 1) {
     const down = sweep % 2 === 0;
@@ -119,7 +137,13 @@ function placeAcross(layers) {
 function spread(layer, wanted) {
   const blocks = [];
   layer.forEach((vertex, at) => {
-    blocks.push({ vertices: [vertex], starts: [vertex.width / 2], width: vertex.width, sum: wanted[at] - vertex.width / 2, count: 1 });
+    blocks.push({
+      vertices: [vertex],
+      starts: [vertex.width / 2],
+      width: vertex.width,
+      sum: wanted[at] - vertex.width / 2,
+      count: 1,
+    });
     while (blocks.length > 1) {
       const [a, b] = blocks.slice(-2);
       if (a.sum / a.count + a.width + GAP_X <= b.sum / b.count) break;
@@ -134,6 +158,8 @@ function spread(layer, wanted) {
   });
   for (const block of blocks) {
     const left = block.sum / block.count;
-    block.vertices.forEach((vertex, at) => { vertex.x = left + block.starts[at]; });
+    block.vertices.forEach((vertex, at) => {
+      vertex.x = left + block.starts[at];
+    });
   }
 }

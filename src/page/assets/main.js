@@ -19,27 +19,36 @@ class Pane {
   /** Details or graph, where there is no room for both. */
   showTab(name) {
     this.element.dataset.tab = name;
-    this.tabs.replaceChildren(...["details", "graph"].map((tab) =>
-      h(`button${tab === name ? ".selected" : ""}`, { onclick: () => this.app.showTab(tab) }, tab)));
-    if (this.graph.wanted !== undefined) this.graph.show(null, this.graph.wanted);
+    this.tabs.replaceChildren(
+      ...["details", "graph"].map((tab) =>
+        h(`button${tab === name ? ".selected" : ""}`, { onclick: () => this.app.showTab(tab) }, tab),
+      ),
+    );
+    if (this.graph.wanted) this.graph.show(...this.graph.wanted);
   }
 
   view(name) {
-    const make = { instructions: () => this.list, collectives: () => new Collectives(this.app, this.program), memory: () => new Memory(this.app, this.program), module: () => new Summary(this.app, this.program) };
+    const make = {
+      instructions: () => this.list,
+      collectives: () => new Collectives(this.app, this.program),
+      memory: () => new Memory(this.app, this.program),
+      module: () => new Summary(this.app, this.program),
+    };
     this.views[name] ??= make[name]();
     return this.views[name];
   }
 
-  show(view, computation, i, status) {
+  /** Shows a selection. With `status`, an instruction of the other module without a counterpart, whose place is at `near`. */
+  show(view, computation, i, status, near) {
     this.current = this.view(view);
     this.element.dataset.view = view;
     if (this.upper.firstChild !== this.current.element) this.upper.replaceChildren(this.current.element);
-    if (computation) this.list.show(computation, i);
+    this.list.show(computation, i, near);
     if (view !== "instructions") this.current.show(computation, i);
     if (status) this.details.showNone(status);
-    else if (computation) this.details.show(computation, i);
-    this.graph.show(computation, status ? null : i);
-    if (computation) this.outline.show(computation);
+    else this.details.show(computation, i);
+    this.graph.show(i, status);
+    this.outline.show(computation);
   }
 }
 
@@ -51,7 +60,9 @@ class App {
     const main = document.getElementById("main");
     document.getElementById("outline").append(...this.panes.map((pane) => pane.outline.element));
     document.getElementById("stage").append(...this.panes.map((pane) => pane.element));
-    document.getElementById("title").textContent = pairs ? `${programs[0].title} ⇄ ${programs[1].title}` : programs[0].title;
+    document.getElementById("title").textContent = pairs
+      ? `${programs[0].title} ⇄ ${programs[1].title}`
+      : programs[0].title;
     document.body.classList.toggle("compare", Boolean(pairs));
     document.getElementById("outline-toggle").onclick = () => this.toggleOutline();
     document.getElementById("help-toggle").onclick = () => this.toggleHelp();
@@ -87,22 +98,44 @@ class App {
     if (!this.pairs) return;
     const other = this.panes[1 - program.side];
     const partner = i === null ? null : this.pairs.counterpart(program.side, i);
-    if (partner !== null) other.show(view, other.program.computationOf(partner), partner);
-    else {
-      const found = computation === program.entry ? other.program.entry : this.pairs.counterpartOf(program.side, computation);
-      other.show(view, found ?? other.list.computation ?? other.program.entry, null, i === null && found ? undefined : this.pairs.status(program.side, i ?? computation.first));
-    }
+    if (partner !== null) return other.show(view, other.program.computationOf(partner), partner);
+    const near = i === null ? null : this.pairs.nearest(program.side, computation, i);
+    const found = near !== null ? other.program.computationOf(near) : this.counterpartOf(program, computation);
+    const isFound = i === null && found !== null;
+    other.show(
+      view,
+      found ?? other.list.computation ?? other.program.entry,
+      null,
+      isFound ? undefined : this.pairs.status(program.side, i ?? computation.first),
+      near,
+    );
+  }
+
+  counterpartOf(program, computation) {
+    return computation === program.entry
+      ? this.programs[1 - program.side].entry
+      : this.pairs.counterpartOf(program.side, computation);
   }
 
   drawViews() {
     const { view } = this.state.current;
     const hasMemory = this.programs.some((program) => program.data.memory);
     const views = VIEWS.filter((name) => name !== "memory" || hasMemory);
-    const buttons = views.map((name) => h(`button${name === view ? ".selected" : ""}`, { onclick: () => this.state.go({ view: name }) }, name));
+    const buttons = views.map((name) =>
+      h(`button${name === view ? ".selected" : ""}`, { onclick: () => this.state.go({ view: name }) }, name),
+    );
     if (this.pairs) {
-      const box = h("input", { type: "checkbox", onchange: () => { this.onlyChanges = box.checked; this.draw(); } });
+      const box = h("input", {
+        type: "checkbox",
+        onchange: () => {
+          this.onlyChanges = box.checked;
+          this.draw();
+        },
+      });
       box.checked = this.onlyChanges;
-      buttons.push(h("label", { title: "List only instructions that were added, removed or changed" }, box, "changes only"));
+      buttons.push(
+        h("label", { title: "List only instructions that were added, removed or changed" }, box, "changes only"),
+      );
     }
     document.getElementById("views").replaceChildren(...buttons);
   }
@@ -163,7 +196,11 @@ class App {
   follow(kind) {
     const { program, i } = this.selection();
     if (i === null) return;
-    const target = { operand: () => program.operands(i)[0], user: () => program.usersOf(i)[0], callee: () => program.calls(i)[0]?.callee.root }[kind]();
+    const target = {
+      operand: () => program.operands(i)[0],
+      user: () => program.usersOf(i)[0],
+      callee: () => program.calls(i)[0]?.callee.root,
+    }[kind]();
     if (target !== undefined) this.state.select(program, target);
   }
 
@@ -174,18 +211,54 @@ class App {
 
 /** Keys as the help shows them, their names, what they do, and how. */
 const KEYS = [
-  ["/", ["/"], "search", (app) => { app.search.input.focus(); app.search.input.select(); }],
+  [
+    "/",
+    ["/"],
+    "search",
+    (app) => {
+      app.search.input.focus();
+      app.search.input.select();
+    },
+  ],
   ["↑ ↓", ["ArrowUp", "ArrowDown"], "previous and next row", (app, key) => app.step(key === "ArrowUp" ? -1 : 1)],
   ["PgUp PgDn", ["PageUp", "PageDown"], "20 rows up or down", (app, key) => app.step(key === "PageUp" ? -20 : 20)],
-  ["← →", ["ArrowLeft", "ArrowRight"], "first operand, first user", (app, key) => app.follow(key === "ArrowLeft" ? "operand" : "user")],
+  [
+    "← →",
+    ["ArrowLeft", "ArrowRight"],
+    "first operand, first user",
+    (app, key) => app.follow(key === "ArrowLeft" ? "operand" : "user"),
+  ],
   ["Enter", ["Enter"], "into the called computation", (app) => app.follow("callee")],
-  ["Backspace", ["Backspace"], "back", () => history.back()],
-  ["[ ]", ["[", "]"], "fewer or more steps in the graph", (app, key) => app.panes[0].graph.setSteps(app.state.current.k + (key === "[" ? -1 : 1))],
-  ["g", ["g"], "details or graph", (app) => app.showTab(app.panes[0].element.dataset.tab === "graph" ? "details" : "graph")],
+  ["Backspace", ["Backspace"], "back", (app) => app.state.back()],
+  [
+    "[ ]",
+    ["[", "]"],
+    "fewer or more steps in the graph",
+    (app, key) => app.panes[0].graph.setSteps(app.state.current.k + (key === "[" ? -1 : 1)),
+  ],
+  [
+    "g",
+    ["g"],
+    "details or graph",
+    (app) => app.showTab(app.panes[0].element.dataset.tab === "graph" ? "details" : "graph"),
+  ],
   ["n p", ["n", "p"], "next and previous change, of two modules", (app, key) => app.change(key === "n" ? 1 : -1)],
-  ["1 – 4", ["1", "2", "3", "4"], "instructions, collectives, memory, module", (app, key) => app.state.go({ view: VIEWS[Number(key) - 1] })],
+  [
+    "1 – 4",
+    ["1", "2", "3", "4"],
+    "instructions, collectives, memory, module",
+    (app, key) => app.state.go({ view: VIEWS[Number(key) - 1] }),
+  ],
   ["o", ["o"], "outline", (app) => app.toggleOutline()],
-  ["Esc", ["Escape"], "close the search", (app) => { app.search.close(); document.getElementById("help").close(); }],
+  [
+    "Esc",
+    ["Escape"],
+    "close the search",
+    (app) => {
+      app.search.close();
+      document.getElementById("help").close();
+    },
+  ],
   ["?", ["?"], "this list", (app) => app.toggleHelp()],
 ];
 
@@ -199,7 +272,10 @@ function embedded(id) {
   return value;
 }
 
-const programs = ["module-0", "module-1"].map(embedded).filter(Boolean).map((data, side) => new Program(data, side));
+const programs = ["module-0", "module-1"]
+  .map(embedded)
+  .filter(Boolean)
+  .map((data, side) => new Program(data, side));
 const flatPairs = embedded("pairs");
 new App(programs, flatPairs && new Pairs(flatPairs, programs));
 document.documentElement.dataset.ready = "true";

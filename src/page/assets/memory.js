@@ -12,16 +12,46 @@ class Memory {
       return;
     }
     this.peak = this.curve.bytes.reduce((best, bytes, at) => (bytes > this.curve.bytes[best] ? at : best), 0);
-    this.plot = h("div.plot", { tabindex: -1, onmousemove: (event) => this.hover(event), onclick: (event) => this.pick(event) });
+    this.plot = h("div.plot", {
+      tabindex: -1,
+      onmousemove: (event) => this.hover(event),
+      onclick: (event) => this.pick(event),
+    });
     this.title = h("div.list-title");
     const columns = [
       { title: "buffer", width: "minmax(120px, 2fr)", value: ([name]) => name, cell: (row) => this.bufferName(row) },
-      { title: "bytes", width: "90px", number: true, value: ([, bytes]) => bytes, cell: ([, bytes]) => formatBytes(bytes) },
-      { title: "share", width: "minmax(60px, 1fr)", value: ([, bytes]) => bytes, cell: ([, bytes]) => bar(bytes / this.curve.bytes[this.at]) },
-      { title: "from", width: "64px", number: true, value: ([, , first]) => first, cell: ([, , first]) => formatCount(first) },
-      { title: "to", width: "64px", number: true, value: ([, , , last]) => last, cell: ([, , , last]) => formatCount(last) },
+      {
+        title: "bytes",
+        width: "90px",
+        number: true,
+        value: ([, bytes]) => bytes,
+        cell: ([, bytes]) => formatBytes(bytes),
+      },
+      {
+        title: "share",
+        width: "minmax(60px, 1fr)",
+        value: ([, bytes]) => bytes,
+        cell: ([, bytes]) => bar(bytes / this.curve.bytes[this.at]),
+      },
+      {
+        title: "from",
+        width: "64px",
+        number: true,
+        value: ([, , first]) => first,
+        cell: ([, , first]) => formatCount(first),
+      },
+      {
+        title: "to",
+        width: "64px",
+        number: true,
+        value: ([, , , last]) => last,
+        cell: ([, , , last]) => formatCount(last),
+      },
     ];
-    this.table = new Table(columns, { onselect: (row) => this.selectBuffer(row), rowClass: (row) => (row === this.buffer ? "selected" : "") });
+    this.table = new Table(columns, {
+      onselect: (row) => this.selectBuffer(row),
+      rowClass: (row) => (row === this.buffer ? "selected" : ""),
+    });
     this.table.sortBy(1);
     this.element.append(this.title, this.plot, this.table.element);
     new ResizeObserver(() => this.draw()).observe(this.plot);
@@ -45,7 +75,11 @@ class Memory {
   }
 
   y(bytes) {
-    return CURVE_HEIGHT - MARGIN.bottom - (bytes / (this.curve.bytes[this.peak] || 1)) * (CURVE_HEIGHT - MARGIN.top - MARGIN.bottom);
+    return (
+      CURVE_HEIGHT -
+      MARGIN.bottom -
+      (bytes / (this.curve.bytes[this.peak] || 1)) * (CURVE_HEIGHT - MARGIN.top - MARGIN.bottom)
+    );
   }
 
   /** The outline of the curve: of the points that share a pixel, the largest. */
@@ -68,14 +102,24 @@ class Memory {
     const most = this.curve.bytes[this.peak];
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const y = this.y(share * most);
-      drawing.append(svg("line", { class: "grid", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y }),
-        svg("text", { class: "axis", x: MARGIN.left - 6, y: y + 4, "text-anchor": "end" }, formatBytes(share * most)));
+      drawing.append(
+        svg("line", { class: "grid", x1: MARGIN.left, x2: this.width - MARGIN.right, y1: y, y2: y }),
+        svg("text", { class: "axis", x: MARGIN.left - 6, y: y + 4, "text-anchor": "end" }, formatBytes(share * most)),
+      );
     }
     this.band = svg("rect", { class: "band", y: MARGIN.top, height: CURVE_HEIGHT - MARGIN.top - MARGIN.bottom });
     this.line = svg("line", { class: "cursor", y1: MARGIN.top, y2: CURVE_HEIGHT - MARGIN.bottom });
-    drawing.append(svg("path", { class: "curve", d: this.outline() }), this.band, this.line,
+    drawing.append(
+      svg("path", { class: "curve", d: this.outline() }),
+      this.band,
+      this.line,
       svg("circle", { class: "peak", cx: this.x(this.peak), cy: this.y(most), r: 4 }),
-      svg("text", { class: "axis", x: this.width - MARGIN.right, y: CURVE_HEIGHT - 6, "text-anchor": "end" }, `${plural(this.curve.bytes.length, "step")} of the schedule`));
+      svg(
+        "text",
+        { class: "axis", x: this.width - MARGIN.right, y: CURVE_HEIGHT - 6, "text-anchor": "end" },
+        `${plural(this.curve.bytes.length, "step")} of the schedule`,
+      ),
+    );
     this.plot.replaceChildren(drawing);
     this.drawCursor();
   }
@@ -91,7 +135,9 @@ class Memory {
   }
 
   indexAt(event) {
-    const share = (event.clientX - this.plot.getBoundingClientRect().left - MARGIN.left) / (this.width - MARGIN.left - MARGIN.right);
+    const share =
+      (event.clientX - this.plot.getBoundingClientRect().left - MARGIN.left) /
+      (this.width - MARGIN.left - MARGIN.right);
     return Math.round(Math.max(0, Math.min(1, share)) * (this.curve.bytes.length - 1));
   }
 
@@ -112,10 +158,21 @@ class Memory {
     const used = buffers.filter(([, , first, last]) => first <= at && at <= last);
     const i = this.program.findAnywhere(instructions[at]);
     this.title.replaceChildren(
-      h("b", {}, formatBytes(bytes[at])), h("span.quiet", {}, at === this.peak ? "the peak, at" : `step ${formatCount(at)}, at`),
+      h("b", {}, formatBytes(bytes[at])),
+      h("span.quiet", {}, at === this.peak ? "the peak, at" : `step ${formatCount(at)}, at`),
       i === null ? h("code", {}, instructions[at]) : instrLink(this.app, this.program, i),
       h("span.quiet", {}, `${plural(used.length, "buffer")} in use`),
-      h("button.more", { onclick: () => { this.isPinned = true; this.moveTo(this.peak); } }, `peak ${formatBytes(bytes[this.peak])}`));
+      h(
+        "button.more",
+        {
+          onclick: () => {
+            this.isPinned = true;
+            this.moveTo(this.peak);
+          },
+        },
+        `peak ${formatBytes(bytes[this.peak])}`,
+      ),
+    );
     this.table.setRows(used);
     this.drawCursor();
   }

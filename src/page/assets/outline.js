@@ -15,8 +15,17 @@ class Outline {
     this.open = new Set(["entry"]);
     this.body = h("div.outline-body", { tabindex: -1 });
     const choice = Object.keys(METRICS).map((metric) => h("option", { value: metric }, metric));
-    this.select = h("select", { title: "What the bars show, for one run of the module", onchange: () => this.setMetric(this.select.value) }, choice);
-    this.element = h("div.outline", {}, h("div.outline-head", {}, h("b", {}, app.pairs ? program.title : "Computations"), this.select), this.body);
+    this.select = h(
+      "select",
+      { title: "What the bars show, for one run of the module", onchange: () => this.setMetric(this.select.value) },
+      choice,
+    );
+    this.element = h(
+      "div.outline",
+      {},
+      h("div.outline-head", {}, h("b", {}, app.pairs ? program.title : "Computations"), this.select),
+      this.body,
+    );
     this.list = new VirtualList(this.body, ROW_HEIGHT, (index) => this.row(this.rows[index]));
     this.openControl({ key: "entry", computation: program.entry }, 0);
     this.arrange();
@@ -31,7 +40,8 @@ class Outline {
   openControl(node, depth) {
     this.open.add(node.key);
     if (depth > 4) return;
-    for (const child of this.children(node)) if (child.call && isControl(child.call)) this.openControl(child, depth + 1);
+    for (const child of this.children(node))
+      if (child.call && isControl(child.call)) this.openControl(child, depth + 1);
   }
 
   /** The nodes below one: callees that control runs, then groups of fused and of applied computations. */
@@ -85,25 +95,54 @@ class Outline {
     const value = this.value(node);
     const { computation, call } = node;
     const isOpen = this.open.has(node.key);
-    const twist = h("button.twist", { "aria-label": isOpen ? "Close" : "Open", onclick: (event) => { event.stopPropagation(); this.toggle(node); } },
-      hasChildren ? (isOpen ? "▾" : "▸") : "");
+    const twist = h(
+      "button.twist",
+      {
+        "aria-label": isOpen ? "Close" : "Open",
+        onclick: (event) => {
+          event.stopPropagation();
+          this.toggle(node);
+        },
+      },
+      hasChildren ? (isOpen ? "▾" : "▸") : "",
+    );
     const times = call && call.runs > 1 ? h("span.times", { title: "iterations" }, `×${formatCount(call.runs)}`) : null;
-    const role = call && isControl(call) && call.attr !== "calls" && call.attr !== "to_apply" ? h("span.role", {}, call.attr.replace("_computation", "")) : null;
+    const role =
+      call && isControl(call) && call.attr !== "calls" && call.attr !== "to_apply"
+        ? h("span.role", {}, call.attr.replace("_computation", ""))
+        : null;
     const marks = computation && app.pairs ? this.marks(computation) : null;
     const selected = computation && computation === this.selected ? ".selected" : "";
-    const title = computation ? `${computation.name}: ${plural(computation.size, "instruction")}, runs ${formatCount(computation.executions)} times` : "";
-    return h(`div.row.tree-row${selected}${node.members ? ".group" : ""}`, {
-      title,
-      style: `padding-left:${depth * 11 + 4}px`,
-      onclick: () => (computation ? app.state.selectComputation(program, computation) : this.toggle(node)),
-    }, twist, role, h("span.tree-name", {}, node.label ?? computation.name), marks, times,
-    h("span.tree-value", {}, METRICS[this.metric].format(value)), bar(value / this.most));
+    const title = computation
+      ? `${computation.name}: ${plural(computation.size, "instruction")}, runs ${formatCount(computation.executions)} times`
+      : "";
+    return h(
+      `div.row.tree-row${selected}${node.members ? ".group" : ""}`,
+      {
+        title,
+        style: `padding-left:${depth * 11 + 4}px`,
+        onclick: () => (computation ? app.state.selectComputation(program, computation) : this.toggle(node)),
+      },
+      twist,
+      role,
+      h("span.tree-name", {}, node.label ?? computation.name),
+      marks,
+      times,
+      h("span.tree-value", {}, value ? METRICS[this.metric].format(value) : ""),
+      bar(value / this.most),
+    );
   }
 
   marks(computation) {
     const { changed, removed, added } = this.app.pairs.differences(this.program.side, computation);
-    const parts = [["changed", changed], ["removed", removed], ["added", added]].filter(([, count]) => count);
-    return parts.map(([status, count]) => h(`span.mark.${status}`, { title: `${count} ${status}` }, `${STATUS_MARKS[status]}${count}`));
+    const parts = [
+      ["changed", changed],
+      ["removed", removed],
+      ["added", added],
+    ].filter(([, count]) => count);
+    return parts.map(([status, count]) =>
+      h(`span.mark.${status}`, { title: `${count} ${status}` }, `${STATUS_MARKS[status]}${count}`),
+    );
   }
 
   /** Marks a computation, and opens the way to it. */

@@ -26,6 +26,14 @@ class Pairs {
     return this.changed[side][i] ? "changed" : "same";
   }
 
+  /** The counterpart of the nearest instruction above one that has none; `null` if there is none. */
+  nearest(side, computation, i) {
+    for (let at = i; at >= computation.first; at -= 1) {
+      if (this.partners[side][at] >= 0) return this.partners[side][at];
+    }
+    return null;
+  }
+
   /** The computation of the other module in which most counterparts are; `null` if there is none. */
   counterpartOf(side, computation) {
     const other = this.programs[1 - side];

@@ -1,9 +1,21 @@
 // A module of the page. `src/page/data.rs` writes what this reads; a row is decoded when something shows it.
 
-/** Instructions that give a value another name, or hold it only while others run, and so write no bytes of their own. */
-const WRITES_NOTHING = new Set([
-  "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "while", "conditional", "call", "opt-barrier", "after-all",
-  "partition-id", "replica-id", "add-dependency", "domain",
+/** Instructions that give a value another name, or that others compute, and so have no bytes of their own. */
+const NO_BYTES = new Set([
+  "parameter",
+  "constant",
+  "get-tuple-element",
+  "tuple",
+  "bitcast",
+  "while",
+  "conditional",
+  "call",
+  "opt-barrier",
+  "after-all",
+  "partition-id",
+  "replica-id",
+  "add-dependency",
+  "domain",
 ]);
 
 const CATEGORIES = [
@@ -12,7 +24,10 @@ const CATEGORIES = [
   ["control", /^(while|conditional|call|async-|fusion-|opt-barrier|after-all|custom-call)/],
   ["fusion", /^fusion$/],
   ["input", /^(parameter|constant|iota|rng)/],
-  ["movement", /^(copy|bitcast|reshape|transpose|broadcast|slice|dynamic-|concatenate|pad|gather|scatter|reverse|tuple|get-tuple)/],
+  [
+    "movement",
+    /^(copy|bitcast|reshape|transpose|broadcast|slice|dynamic-|concatenate|pad|gather|scatter|reverse|tuple|get-tuple)/,
+  ],
 ];
 
 /** The class of an opcode, for its colour. */
@@ -26,7 +41,15 @@ class Program {
   constructor(data, side) {
     Object.assign(this, { data, side, title: data.title, name: data.name, rows: data.instructions });
     this.computations = data.computations.map(([name, first, size, root, executions], index) => ({
-      index, name, first, size, root: first + root, executions, calls: [], callers: [], isFused: false,
+      index,
+      name,
+      first,
+      size,
+      root: first + root,
+      executions,
+      calls: [],
+      callers: [],
+      isFused: false,
     }));
     for (const computation of this.computations) {
       for (const [position, attr, callee, runs] of data.computations[computation.index][5]) {
@@ -50,7 +73,7 @@ class Program {
       computation.bytes = 0;
       for (let i = computation.first; i < computation.first + computation.size; i += 1) {
         computation.flops += this.rows[i][7] ?? 0;
-        if (!computation.isFused) computation.bytes += this.written(i);
+        if (!computation.isFused) computation.bytes += this.ownBytes(i);
       }
       for (const { callee, runs } of computation.calls) {
         computation.flops += runs * callee.flops;
@@ -76,18 +99,32 @@ class Program {
     return typeof value === "string" ? { text: value, omitted: 0 } : { text: value[0], omitted: value[1] };
   }
 
-  instrName(i) { return this.rows[i][0]; }
-  opcode(i) { return this.data.opcodes[this.rows[i][1]]; }
-  shape(i) { return this.data.shapes[this.rows[i][2]][0]; }
-  bytes(i) { return this.data.shapes[this.rows[i][2]][1]; }
-  opName(i) { return this.string(this.rows[i][5]).text; }
-  metadata(i) { return this.string(this.rows[i][6]).text; }
-  payload(i) { return this.string(this.rows[i][8]); }
+  instrName(i) {
+    return this.rows[i][0];
+  }
+  opcode(i) {
+    return this.data.opcodes[this.rows[i][1]];
+  }
+  shape(i) {
+    return this.data.shapes[this.rows[i][2]][0];
+  }
+  bytes(i) {
+    return this.data.shapes[this.rows[i][2]][1];
+  }
+  opName(i) {
+    return this.string(this.rows[i][5]).text;
+  }
+  metadata(i) {
+    return this.string(this.rows[i][6]).text;
+  }
+  payload(i) {
+    return this.string(this.rows[i][8]);
+  }
 
-  /** Bytes that an instruction writes; those of an asynchronous one count at its end. */
-  written(i) {
+  /** Bytes of the result of an instruction; those of an asynchronous one count at its end. */
+  ownBytes(i) {
     const opcode = this.opcode(i);
-    return WRITES_NOTHING.has(opcode) || opcode.endsWith("-start") || opcode.endsWith("-update") ? 0 : this.bytes(i);
+    return NO_BYTES.has(opcode) || opcode.endsWith("-start") || opcode.endsWith("-update") ? 0 : this.bytes(i);
   }
 
   /** FLOPs of one run of an instruction, with the computations it calls. */
@@ -95,10 +132,10 @@ class Program {
     return this.calls(i).reduce((sum, call) => sum + call.runs * call.callee.flops, this.rows[i][7] ?? 0);
   }
 
-  /** Bytes that one run of an instruction writes, with the computations it calls. */
+  /** Bytes of the results of one run of an instruction, with the computations it calls. */
   bytesWithCalls(i) {
     const calls = this.calls(i).filter((call) => !call.callee.isFused);
-    return calls.reduce((sum, call) => sum + call.runs * call.callee.bytes, this.written(i));
+    return calls.reduce((sum, call) => sum + call.runs * call.callee.bytes, this.ownBytes(i));
   }
 
   computationOf(i) {
@@ -150,7 +187,8 @@ class Program {
   attrs(i) {
     const flat = this.rows[i][4] || [];
     return Array.from({ length: flat.length / 2 }, (_, at) => ({
-      name: this.string(flat[2 * at]).text, ...this.string(flat[2 * at + 1]),
+      name: this.string(flat[2 * at]).text,
+      ...this.string(flat[2 * at + 1]),
     }));
   }
 
@@ -177,7 +215,9 @@ class Program {
   stack(frame) {
     this.stacks ??= new Map(this.data.stacks);
     return (this.stacks.get(frame) || []).map(([file, name, line]) => ({
-      file: unquoted(this.string(file).text), function: unquoted(this.string(name).text), line,
+      file: this.string(file).text,
+      function: this.string(name).text,
+      line,
     }));
   }
 
@@ -185,6 +225,17 @@ class Program {
   metadataFields(i) {
     const fields = this.metadata(i).matchAll(/([\w.]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|[^\s,{}]+)/g);
     return Array.from(fields, ([, name, value]) => ({ name, value: unquoted(value) }));
+  }
+
+  /** The lines of source of an instruction, innermost first: `model.py:7 layer`. */
+  sourceLines(i) {
+    const fields = new Map(this.metadataFields(i).map(({ name, value }) => [name, value]));
+    const file = fields.get("source_file");
+    const stack = this.stack(Number(fields.get("stack_frame_id")));
+    return [
+      ...(file ? [`${file}:${fields.get("source_line") ?? "?"}`] : []),
+      ...stack.map((frame) => `${frame.file}:${frame.line} ${frame.function}`),
+    ];
   }
 
   findComputation(name) {

@@ -1,13 +1,18 @@
 // Search by name, opcode, shape and op_name, as one types.
 
-const FIELDS = ["name", "op", "shape", "op_name", "in"];
+const FIELDS = ["name", "op", "shape", "op_name", "source", "in"];
 
 /** The words of a query: `{field, text}`; a word without a field matches any. */
 function parseQuery(query) {
-  return query.trim().toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
-    const field = FIELDS.find((name) => word.startsWith(`${name}:`));
-    return field ? { field, text: word.slice(field.length + 1) } : { field: null, text: word.replace(/^%/, "") };
-  });
+  return query
+    .trim()
+    .toLowerCase()
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => {
+      const field = FIELDS.find((name) => word.startsWith(`${name}:`));
+      return field ? { field, text: word.slice(field.length + 1) } : { field: null, text: word.replace(/^%/, "") };
+    });
 }
 
 /** The instructions that match all words. Shapes, opcodes and op_names are compared once each, not once for an instruction. */
@@ -24,7 +29,9 @@ function findInstrs(program, words) {
 function wordTest(program, field, text) {
   const { data, rows, lowerNames } = program;
   const has = (value) => value.toLowerCase().includes(text);
-  const isOpcode = data.opcodes.map((opcode) => (field === "op" ? opcode === text || (opcode.startsWith(text) && !data.opcodes.includes(text)) : has(opcode)));
+  const isOpcode = data.opcodes.map((opcode) =>
+    field === "op" ? opcode === text || (opcode.startsWith(text) && !data.opcodes.includes(text)) : has(opcode),
+  );
   const isShape = data.shapes.map(([shape]) => has(shape));
   const isOpName = new Map();
   const opName = (i) => {
@@ -32,14 +39,28 @@ function wordTest(program, field, text) {
     if (!isOpName.has(index)) isOpName.set(index, index > 0 && has(program.string(index).text));
     return isOpName.get(index);
   };
+  const isSource = new Map();
+  const source = (i) => {
+    const index = rows[i][6] ?? 0;
+    if (!isSource.has(index)) isSource.set(index, index > 0 && has(program.sourceLines(i).join("\n")));
+    return isSource.get(index);
+  };
   const isInside = field === "in" && new Set(program.computations.filter((computation) => has(computation.name)));
   switch (field) {
-    case "name": return (i) => lowerNames[i].includes(text);
-    case "op": return (i) => isOpcode[rows[i][1]];
-    case "shape": return (i) => isShape[rows[i][2]];
-    case "op_name": return opName;
-    case "in": return (i) => isInside.has(program.computationOf(i));
-    default: return (i) => lowerNames[i].includes(text) || isOpcode[rows[i][1]] || isShape[rows[i][2]] || opName(i);
+    case "name":
+      return (i) => lowerNames[i].includes(text);
+    case "op":
+      return (i) => isOpcode[rows[i][1]];
+    case "shape":
+      return (i) => isShape[rows[i][2]];
+    case "op_name":
+      return opName;
+    case "source":
+      return source;
+    case "in":
+      return (i) => isInside.has(program.computationOf(i));
+    default:
+      return (i) => lowerNames[i].includes(text) || isOpcode[rows[i][1]] || isShape[rows[i][2]] || opName(i);
   }
 }
 
@@ -79,7 +100,7 @@ class Search {
     if (words[0].field === null) this.found = this.ranked(this.found, words[0].text);
     this.at = 0;
     this.box.hidden = false;
-    const hint = "words match name, opcode, shape or op_name; fields: name: op: shape: op_name: in:";
+    const hint = "words match name, opcode, shape or op_name; fields: name: op: shape: op_name: source: in:";
     this.count.replaceChildren(h("b", {}, plural(this.found.length, "instruction")), h("span.quiet", {}, ` · ${hint}`));
     this.body.scrollTop = 0;
     this.body.style.height = `${Math.min(14, Math.max(1, this.found.length)) * ROW_HEIGHT}px`;
@@ -92,7 +113,16 @@ class Search {
     for (const result of found) {
       const name = result.program.lowerNames[result.i];
       const opcode = result.program.opcode(result.i);
-      const rank = name === word ? 0 : opcode === word ? 1 : name.startsWith(word) ? 2 : name.includes(word) || opcode.includes(word) ? 3 : 4;
+      const rank =
+        name === word
+          ? 0
+          : opcode === word
+            ? 1
+            : name.startsWith(word)
+              ? 2
+              : name.includes(word) || opcode.includes(word)
+                ? 3
+                : 4;
       ranks[rank].push(result);
     }
     return ranks.flat();
@@ -100,9 +130,15 @@ class Search {
 
   row(index) {
     const { program, i } = this.found[index];
-    return h(`div.row.result${index === this.at ? ".selected" : ""}`, { onclick: () => this.choose(index) },
-      this.app.pairs && h("span.quiet", {}, program.title), h("span.result-name", {}, program.instrName(i)), opcodeChip(program.opcode(i)),
-      h("code", {}, shortShape(program.shape(i))), h("span.quiet", {}, program.computationOf(i).name));
+    return h(
+      `div.row.result${index === this.at ? ".selected" : ""}`,
+      { onclick: () => this.choose(index) },
+      this.app.pairs && h("span.quiet", {}, program.title),
+      h("span.result-name", {}, program.instrName(i)),
+      opcodeChip(program.opcode(i)),
+      h("code", {}, shortShape(program.shape(i))),
+      h("span.quiet", {}, program.computationOf(i).name),
+    );
   }
 
   choose(index) {

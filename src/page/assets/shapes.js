@@ -45,7 +45,14 @@ function describeLayout(array) {
   const rowMajor = order.every((dim, at) => dim === order.length - 1 - at);
   const words = [order.length < 2 ? null : rowMajor ? "row-major" : `minor to major ${order.join(", ")}`];
   const tiles = /^T((?:\([^)]*\))+)/.exec(properties)?.[1];
-  if (tiles) words.push(`tiles of ${tiles.slice(1, -1).split(")(").map((tile) => tile.replaceAll(",", " × ")).join(", then ")}`);
+  if (tiles)
+    words.push(
+      `tiles of ${tiles
+        .slice(1, -1)
+        .split(")(")
+        .map((tile) => tile.replaceAll(",", " × "))
+        .join(", then ")}`,
+    );
   const space = /S\((\d+)\)/.exec(properties)?.[1];
   if (space && space !== "0") words.push(`memory space ${space}${space === "5" ? " (host)" : ""}`);
   const bits = /E\((\d+)\)/.exec(properties)?.[1];

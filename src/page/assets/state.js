@@ -4,39 +4,80 @@ const VIEWS = ["instructions", "collectives", "memory", "module"];
 
 const DEFAULTS = { view: "instructions", side: 0, computation: "", instr: "", k: 2 };
 
+/** Browsers refuse to change the address too often, as a key that is held down would. */
+const STEP_DELAY = 200;
+
 /** The selection: names, since they mean the same in a page that is made again. */
 class State {
   constructor() {
     this.listeners = [];
     this.current = this.read();
     window.addEventListener("hashchange", () => {
-      this.current = this.read();
-      this.listeners.forEach((listener) => listener(this.current));
+      clearTimeout(this.timer);
+      this.timer = null;
+      if (this.hash(this.read()) !== this.hash(this.current)) this.set(this.read());
     });
   }
 
   read() {
-    const found = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-    const state = { ...DEFAULTS, ...found };
+    const state = { ...DEFAULTS, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) };
     return {
       view: VIEWS.includes(state.view) ? state.view : DEFAULTS.view,
-      side: state.side === "1" ? 1 : 0,
+      side: Number(state.side) === 1 ? 1 : 0,
       computation: state.computation,
       instr: state.instr,
-      k: Math.max(0, Math.min(9, Number(state.k) || 0)),
+      k: Math.max(0, Math.min(9, Math.round(Number(state.k)) || 0)),
     };
+  }
+
+  hash(state) {
+    const kept = Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name]);
+    return new URLSearchParams(Object.fromEntries(kept)).toString();
+  }
+
+  set(state) {
+    this.current = state;
+    this.listeners.forEach((listener) => listener(state));
   }
 
   /** Goes to another selection; the back button returns from it. */
   go(change) {
-    const next = { ...this.current, ...change };
-    const kept = Object.entries(next).filter(([name, value]) => value !== DEFAULTS[name]);
-    location.hash = new URLSearchParams(Object.fromEntries(kept)).toString();
+    this.settle();
+    this.set({ ...this.current, ...change });
+    location.hash = this.hash(this.current);
+  }
+
+  /** Goes to a neighboring selection, in place of the present one. */
+  step(change) {
+    this.set({ ...this.current, ...change });
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.settle(), STEP_DELAY);
+  }
+
+  /** Writes the address after steps. */
+  settle() {
+    if (!this.timer) return;
+    clearTimeout(this.timer);
+    this.timer = null;
+    location.replace(`#${this.hash(this.current)}`);
+  }
+
+  back() {
+    this.settle();
+    history.back();
   }
 
   /** Selects an instruction, and shows the list that it is in unless `view` says otherwise. */
   select(program, i, view = "instructions") {
-    this.go({ view, side: program.side, computation: program.computationOf(i).name, instr: program.instrName(i) });
+    this.go(this.changeTo(program, i, view));
+  }
+
+  selectStep(program, i, view = "instructions") {
+    this.step(this.changeTo(program, i, view));
+  }
+
+  changeTo(program, i, view) {
+    return { view, side: program.side, computation: program.computationOf(i).name, instr: program.instrName(i) };
   }
 
   selectComputation(program, computation) {
