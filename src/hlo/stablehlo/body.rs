@@ -240,7 +240,7 @@ impl<'m, 'p> Body<'m, 'p> {
     }
 
     /// The value of an instruction without an operation, which cannot have its sharding.
-    fn constrained(&mut self, site: &Site<'m>, value: Value) -> Result<Value, StablehloError> {
+    pub(super) fn constrained(&mut self, site: &Site<'m>, value: Value) -> Result<Value, StablehloError> {
         let types = tensors(&site.instr.shape);
         let shardings = self.annotator.constraints(site.computation, site.instr, types.len())?;
         if shardings.is_empty() {

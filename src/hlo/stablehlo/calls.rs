@@ -198,7 +198,8 @@ impl<'m> Body<'m, '_> {
                 "{packed} = stablehlo.custom_call {target}({operands}){attributes} : ({types}) -> {result}"
             ),
         );
-        Ok(self.unpacked(site, packed, &site.instr.shape))
+        let value = self.unpacked(site, packed, &site.instr.shape);
+        if self.annotator.constrains_arrays(site.instr) { self.constrained(site, value) } else { Ok(value) }
     }
 
     /// One value, a tuple of MLIR where HLO has one: the platform sees the shapes of a custom call.
