@@ -17,7 +17,7 @@ use hloom::{
     step::{self, Packing, StepKind, StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
-    testing::{CpuBuild, cpu_plugin, installed_package},
+    testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
     train::{Model, Trainer, initial_factors},
 };
 
@@ -66,6 +66,10 @@ fn arguments(module: &Verified) -> Vec<Literal> {
 #[test]
 fn every_opcode_has_the_results_of_its_proto() {
     let module = verify(every_opcode()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+    for &opcode in Opcode::ALL.iter().filter(|&&opcode| opcode != Opcode::CustomCall) {
+        let mut instrs = module.computations().flat_map(|(_, computation)| &computation.instrs);
+        assert!(instrs.any(|instr| instr.opcode == opcode), "{opcode}");
+    }
     let arguments = arguments(&module);
     for &build in CpuBuild::ALL {
         let cpu = Cpu::start(build);
@@ -74,6 +78,28 @@ fn every_opcode_has_the_results_of_its_proto() {
         assert_eq!(proto.len(), stablehlo.len(), "{build:?}");
         for (number, (expected, found)) in proto.iter().zip(&stablehlo).enumerate() {
             assert_eq!(found, expected, "{build:?}: result {number}");
+        }
+    }
+}
+
+/// What JAX writes for each of the partitioners, with the calls of results that Shardy has.
+#[test]
+fn annotations_of_jax_compile_as_their_protos() {
+    let sources = [
+        (Partitioner::Gspmd, include_str!("annotated_gspmd.hlo")),
+        (Partitioner::Shardy, include_str!("annotated_shardy.hlo")),
+    ];
+    for &build in CpuBuild::ALL {
+        let client = cpu_client(build, 4);
+        for (partitioner, source) in sources {
+            let module = text::parse(source, "annotated.hlo").and_then(verify).unwrap();
+            let options = CompileOptions { partitioner, ..CompileOptions::for_devices(4) };
+            let [proto, stablehlo] = ProgramFormat::ALL.map(|format| {
+                let bytes = encode(&module, format, partitioner).unwrap();
+                let compiled = client.compile(PjrtProgram { format, bytes: &bytes }, &options).unwrap();
+                compiled.executable().memory().unwrap()
+            });
+            assert_eq!(stablehlo, proto, "{build:?}, {partitioner:?}");
         }
     }
 }

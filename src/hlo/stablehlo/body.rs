@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::{
     StablehloError,
     functions::Functions,
-    module::Locations,
     operations::{Form, Line, Types, form},
     sharding::Annotator,
     syntax::{Names, Quoted, attributes, commas, result_types, symbol, tensors},
@@ -14,6 +13,14 @@ use crate::{
     base::Shape,
     hlo::{Attrs, CompId, Computation, Instr, Module, Opcode, Verified},
 };
+
+/// Whether operations have locations, which become the `op_name` of HLO metadata.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Locations {
+    None,
+    /// `computation/instruction`, as in protos.
+    Instructions,
+}
 
 /// The names of a value of HLO in MLIR, which has no tuples.
 #[derive(Clone)]
