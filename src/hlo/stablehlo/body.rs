@@ -176,13 +176,7 @@ impl<'m, 'p> Body<'m, 'p> {
                 Form::Value => self.constrained(&site, value_of(&site, arguments))?,
                 Form::Line(line) => self.simple(&site, &line)?,
                 Form::Constant(dense) => self.constant(&site, &dense)?,
-                Form::Reduce => self.reduce(&site)?,
-                Form::Gather => self.gather(&site)?,
-                Form::Scatter => self.scatter(&site)?,
-                Form::Call => self.call(&site)?,
-                Form::While => self.while_loop(&site)?,
-                Form::CustomCall => self.custom_call(&site)?,
-                Form::Barrier => self.barrier(&site)?,
+                Form::Own => self.own(&site)?,
             };
             values.push(value);
         }
