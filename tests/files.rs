@@ -166,6 +166,11 @@ fn proto() {
 }
 
 #[test]
+fn stablehlo() {
+    check("stablehlo");
+}
+
+#[test]
 fn autodiff() {
     check("autodiff");
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, ffi::OsString};
 
 use hloom::{
-    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, Partitioner, Shape},
     hlo::{
         ComparisonDirection, CustomCall, DotDims, Module, ModuleBuilder, Sharding, SideEffect, Value, proto,
         verify,
@@ -12,7 +12,7 @@ use hloom::{
     model::Param,
     pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
     runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},
-    runtime::{DeviceState, Engine},
+    runtime::{DeviceState, Engine, encode},
     step::{Role, Slot, StepProgram},
     targets::Target,
     testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
@@ -189,12 +189,18 @@ fn a_plugin_that_moves_nothing_says_so() {
 }
 
 /// What the compiler of a platform counts, if its plugin is installed.
-fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Option<MemoryStats> {
+fn count(
+    package: &str,
+    target: &str,
+    layers: Layers,
+    memory: MemorySpace,
+    format: ProgramFormat,
+) -> Option<MemoryStats> {
     let plugin = installed_package(package)?;
     let target: Target = target.parse().unwrap();
     let module = verify(layers.loops(memory)).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
-    let bytes = proto::encode(&module);
-    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: &bytes };
+    let bytes = encode(&module, format, Partitioner::Gspmd).unwrap();
+    let program = PjrtProgram { format, bytes: &bytes };
     let options = target.compile_options();
     let job = CompileJob { plugin: &plugin, target: &target, program, options: &options };
     let child = WorkerProgram {
@@ -210,10 +216,10 @@ fn count(package: &str, target: &str, layers: Layers, memory: MemorySpace) -> Op
 
 /// Compiles with weights and saved inputs on the host, and without, for devices that are not there.
 #[track_caller]
-fn check_room(package: &str, target: &str, devices: usize) {
+fn check_room(package: &str, target: &str, devices: usize, format: ProgramFormat) {
     let layers = Layers { devices, ..LARGE };
-    let Some(host) = count(package, target, layers, MemorySpace::Host) else { return };
-    let device = count(package, target, layers, MemorySpace::Device).unwrap();
+    let Some(host) = count(package, target, layers, MemorySpace::Host, format) else { return };
+    let device = count(package, target, layers, MemorySpace::Device, format).unwrap();
     let (weights, saved) =
         ((layers.weights().bytes() / devices) as i64, (layers.saved().bytes() / devices) as i64);
     assert_eq!((host.host_arguments, host.host_temporaries), (weights, saved), "{target}");
@@ -226,13 +232,17 @@ fn check_room(package: &str, target: &str, devices: usize) {
 #[test]
 fn offloading_reduces_gpu_memory() {
     for (package, name) in [("cuda", "h100"), ("rocm", "mi300x")] {
-        check_room(package, &format!("{name}:1"), 1);
-        check_room(package, &format!("{name}:8"), 8);
+        for format in ProgramFormat::ALL {
+            check_room(package, &format!("{name}:1"), 1, format);
+            check_room(package, &format!("{name}:8"), 8, format);
+        }
     }
 }
 
 #[test]
 fn offloading_reduces_tpu_memory() {
-    check_room("tpu", "v5e:1x1", 1);
-    check_room("tpu", "v5e:2x4", 8);
+    for format in ProgramFormat::ALL {
+        check_room("tpu", "v5e:1x1", 1, format);
+        check_room("tpu", "v5e:2x4", 8, format);
+    }
 }

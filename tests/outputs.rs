@@ -46,6 +46,25 @@ fn a_link_stays_a_link_and_a_file_keeps_its_permissions() {
 }
 
 #[test]
+fn stablehlo_has_the_shardings_of_the_partitioner() {
+    let world = World::new();
+    let config = "[mesh]\nfsdp = 2\n[store]\nembed = \"fsdp\"\n[compute]\nbatch = \"fsdp\"\n";
+    world.write("gspmd.toml", config);
+    world.write("shardy.toml", &format!("{config}[partitioner]\nkind = \"shardy\"\n"));
+    let dump = |options: &str| world.succeeds(&format!("dump --model tiny --format stablehlo {options}"));
+    let count = |text: &str, word: &str| text.matches(word).count();
+    for (options, has_mhlo, has_sdy) in
+        [("", false, false), ("--mesh gspmd.toml", true, false), ("--mesh shardy.toml", false, true)]
+    {
+        let text = dump(options);
+        assert!(text.starts_with("module @hloom_step"), "{text}");
+        assert_eq!(count(&text, "mhlo.sharding = ") > 0, has_mhlo, "{options}");
+        assert_eq!(count(&text, "sdy.sharding_constraint ") > 0, has_sdy, "{options}");
+        assert_eq!(count(&text, "sdy.mesh @mesh = <[\"fsdp\"=2]>"), usize::from(has_sdy), "{options}");
+    }
+}
+
+#[test]
 fn pipes_and_devices_are_written_through() {
     let world = World::new();
     let module = module(&world);

@@ -177,11 +177,6 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
         b.tuple(&[turned])
     });
     let module = mesh::annotate(module.finish("turned", entry.unwrap(), vec![]), &plan);
-    let program = StepProgram { module: verify(module).unwrap(), inputs: vec![], outputs: vec![] };
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
-    let compiled = engine.compile(program, Some(&plan)).unwrap();
-    let [warning] = compiled.warnings() else { panic!("{:#?}", compiled.warnings()) };
-    let lines: Vec<&str> = warning.lines().map(|line| line.rsplit('/').next().unwrap_or(line)).collect();
     let expect = [
         "the partitioner cannot reshard from {devices=[4,1,1,2]<=[8] last_tile_dim_replicate} to \
          {devices=[1,1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate} directly: every device temporarily holds all of `turned`, \
@@ -189,5 +184,13 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
         "mesh.toml:9: batch = data x fsdp",
         "mesh.toml:6: embed = fsdp",
     ];
-    assert_eq!(lines, expect);
+    let module = verify(module).unwrap();
+    for format in ProgramFormat::ALL {
+        let program = StepProgram { module: module.clone(), inputs: vec![], outputs: vec![] };
+        let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), format).unwrap();
+        let compiled = engine.compile(program, Some(&plan)).unwrap();
+        let [warning] = compiled.warnings() else { panic!("{:#?}", compiled.warnings()) };
+        let lines: Vec<&str> = warning.lines().map(|line| line.rsplit('/').next().unwrap_or(line)).collect();
+        assert_eq!(lines, expect, "{format:?}");
+    }
 }

@@ -35,7 +35,10 @@ impl Cpu {
         let bytes = encode(&module, format, Partitioner::default()).unwrap();
         let program = PjrtProgram { format, bytes: &bytes };
         let executable = self.0.compile(program, &CompileOptions::for_devices(1));
-        Function { client: &self.0, executable: executable.unwrap_or_else(|error| panic!("{error}")) }
+        Function {
+            client: &self.0,
+            executable: executable.unwrap_or_else(|error| panic!("{format:?}: {error}")),
+        }
     }
 }
 

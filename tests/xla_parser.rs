@@ -103,6 +103,27 @@ fn xla_reads_what_raw_prints_as_the_same_module() {
     assert_eq!(found, expect);
 }
 
+#[test]
+fn xla_reads_our_stablehlo() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join("tests/files/stablehlo")).unwrap() {
+        let path = entry.unwrap().path();
+        let content = fs::read_to_string(&path).unwrap();
+        let Some((_, printed)) = content.split_once(SEPARATOR) else { continue };
+        // The others expect errors.
+        if printed.starts_with("module ") {
+            files.push(folder.path().join(path.file_name().unwrap()));
+            fs::write(files.last().unwrap(), printed).unwrap();
+        }
+    }
+    assert!(files.len() > 5);
+    let Some(python) = python("jax", PYTHON) else { return };
+    let output = Command::new(python).arg(root.join("tests/xla_stablehlo.py")).args(&files).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn without_layouts(source: &str) -> String {
     let (head, tail) = source.split_once(", entry_computation_layout=").unwrap();
     let (_, tail) = tail.split_once("s32[])}").unwrap();

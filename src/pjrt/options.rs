@@ -96,6 +96,9 @@ pub enum ProgramFormat {
 }
 
 impl ProgramFormat {
+    /// Both formats.
+    pub const ALL: [Self; 2] = [Self::Hlo, Self::Mlir];
+
     /// The name in the C API.
     pub fn name(self) -> &'static str {
         match self {

@@ -2,7 +2,8 @@
 
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
-    hlo::{ModuleBuilder, Verified, proto, raw, text, verify},
+    base::Partitioner,
+    hlo::{ModuleBuilder, Verified, proto, raw, stablehlo, text, verify},
 };
 
 use super::{Input, TestResult, step};
@@ -22,6 +23,7 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "read", settings: &[], run: read },
     Kind { name: "round_trip", settings: &[], run: round_trip },
     Kind { name: "proto", settings: &[], run: through_proto },
+    Kind { name: "stablehlo", settings: &["partitioner"], run: to_stablehlo },
     Kind { name: "autodiff", settings: &["wrt", "save"], run: differentiate },
     Kind { name: "annotation", settings: step::ANNOTATION_SETTINGS, run: step::annotation },
     Kind { name: "lowering", settings: step::LOWERING_SETTINGS, run: step::lowering },
@@ -79,6 +81,16 @@ fn through_proto(input: &Input) -> TestResult<String> {
         .into());
     }
     Ok(format!("// {} bytes\n{}", bytes.len(), text::print(&decoded)))
+}
+
+/// The module as StableHLO, or why it has no form there.
+fn to_stablehlo(input: &Input) -> TestResult<String> {
+    let partitioners = [("gspmd", Partitioner::Gspmd), ("shardy", Partitioner::Shardy)];
+    let partitioner = input.choice("partitioner", &partitioners, Partitioner::default())?;
+    Ok(match stablehlo::print(&module(input)?, partitioner) {
+        Ok(printed) => printed,
+        Err(error) => format!("{error}\n  hint: {}", error.hint()),
+    })
 }
 
 /// The residuals and the computations that differentiation of the entry adds, or its error.

@@ -1,4 +1,4 @@
-//! `HloModuleProto`, the format in which plugins take a module.
+//! `HloModuleProto`, one of the formats in which plugins take a module.
 //!
 //! The messages are those parts of XLA's `hlo.proto` and `xla_data.proto` that the IR represents.
 

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::{
     StablehloError,
     functions::Functions,
-    module::Locations,
     operations::{Form, Line, Types, form},
     sharding::Annotator,
     syntax::{Names, Quoted, attributes, commas, result_types, symbol, tensors},
@@ -14,6 +13,14 @@ use crate::{
     base::Shape,
     hlo::{Attrs, CompId, Computation, Instr, Module, Opcode, Verified},
 };
+
+/// Whether operations have locations, which become the `op_name` of HLO metadata.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Locations {
+    None,
+    /// `computation/instruction`, as in protos.
+    Instructions,
+}
 
 /// The names of a value of HLO in MLIR, which has no tuples.
 #[derive(Clone)]
@@ -169,13 +176,7 @@ impl<'m, 'p> Body<'m, 'p> {
                 Form::Value => self.constrained(&site, value_of(&site, arguments))?,
                 Form::Line(line) => self.simple(&site, &line)?,
                 Form::Constant(dense) => self.constant(&site, &dense)?,
-                Form::Reduce => self.reduce(&site)?,
-                Form::Gather => self.gather(&site)?,
-                Form::Scatter => self.scatter(&site)?,
-                Form::Call => self.call(&site)?,
-                Form::While => self.while_loop(&site)?,
-                Form::CustomCall => self.custom_call(&site)?,
-                Form::Barrier => self.barrier(&site)?,
+                Form::Own => self.own(&site)?,
             };
             values.push(value);
         }
@@ -240,7 +241,7 @@ impl<'m, 'p> Body<'m, 'p> {
     }
 
     /// The value of an instruction without an operation, which cannot have its sharding.
-    fn constrained(&mut self, site: &Site<'m>, value: Value) -> Result<Value, StablehloError> {
+    pub(super) fn constrained(&mut self, site: &Site<'m>, value: Value) -> Result<Value, StablehloError> {
         let types = tensors(&site.instr.shape);
         let shardings = self.annotator.constraints(site.computation, site.instr, types.len())?;
         if shardings.is_empty() {

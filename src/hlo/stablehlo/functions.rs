@@ -63,3 +63,53 @@ fn count(module: &Module) -> Vec<Uses> {
     }
     uses
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use crate::{
+        base::Partitioner,
+        hlo::{MAX_CALL_DEPTH, stablehlo, testing::nested_calls, text, verify},
+    };
+
+    fn print(module: &str) -> String {
+        let module = text::parse(module, "t.hlo").and_then(verify);
+        let module = module.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        stablehlo::print(&module, Partitioner::Gspmd).unwrap()
+    }
+
+    /// Each computation has two loops whose bodies are the one before.
+    fn doubled_loops(depth: usize) -> String {
+        let mut text = String::from(
+            "HloModule m\nstop {\n  x = f32[] parameter(0)\n  ROOT y = pred[] constant(false)\n}\n",
+        );
+        text.push_str("body0 {\n  ROOT x = f32[] parameter(0)\n}\n");
+        for level in 1..=depth {
+            let entry = if level == depth { "ENTRY " } else { "" };
+            let body = format!("condition=stop, body=body{}", level - 1);
+            let lines = [
+                "x = f32[] parameter(0)".to_owned(),
+                format!("y = f32[] while(x), {body}"),
+                format!("ROOT z = f32[] while(y), {body}"),
+            ];
+            writeln!(text, "{entry}body{level} {{\n  {}\n}}", lines.join("\n  ")).unwrap();
+        }
+        text
+    }
+
+    #[test]
+    fn the_text_is_as_long_as_the_module() {
+        let lengths = [20, 40].map(|depth| print(&doubled_loops(depth)).lines().count());
+        assert!(lengths[1] < 2 * lengths[0], "{lengths:?}");
+    }
+
+    #[test]
+    fn the_deepest_loops_are_printed() {
+        let condition = "stop {\n  x = f32[] parameter(0)\n  ROOT y = pred[] constant(false)\n}\n";
+        let loops =
+            nested_calls(MAX_CALL_DEPTH).replace("call(x), to_apply=", "while(x), condition=stop, body=");
+        let text = print(&loops.replacen('\n', &format!("\n{condition}"), 1));
+        assert_eq!(text.matches("stablehlo.while").count(), MAX_CALL_DEPTH);
+    }
+}

@@ -5,8 +5,8 @@
 //! functions. Names are those of the instructions.
 
 mod body;
-mod calls;
 mod error;
+mod forms;
 mod functions;
 mod literal;
 mod module;

@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use super::{
     StablehloError,
-    body::{Body, Value},
+    body::{Body, Locations, Value},
     functions::Functions,
     sharding::Annotator,
     syntax::{Names, attributes, commas, symbol, tensors},
@@ -11,14 +11,6 @@ use crate::{
     base::Partitioner,
     hlo::{CompId, Verified},
 };
-
-/// Whether operations have locations, which become the `op_name` of HLO metadata.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Locations {
-    None,
-    /// `computation/instruction`, as in protos.
-    Instructions,
-}
 
 /// Prints a module as StableHLO, with shardings for one partitioner: `mhlo.sharding` for GSPMD, the attributes and
 /// constraints of the dialect `sdy` for Shardy. Equal modules have equal text.

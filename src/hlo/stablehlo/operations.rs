@@ -14,14 +14,8 @@ pub(super) enum Form {
     Line(Line),
     /// A constant.
     Constant(String),
-    /// An operation with a form of its own.
-    Reduce,
-    Gather,
-    Scatter,
-    Call,
-    While,
-    CustomCall,
-    Barrier,
+    /// An operation with a form of its own, which its attributes decide.
+    Own,
 }
 
 /// `stablehlo.NAME BEFORE operands AFTER : TYPES`
@@ -99,13 +93,13 @@ pub(super) fn form(instr: &Instr, operands: &[&Shape]) -> Form {
         Opcode::DynamicUpdateSlice => typed("dynamic_update_slice"),
         Opcode::Pad => typed("pad"),
         Opcode::Dot => typed("dot_general"),
-        Opcode::Reduce => Form::Reduce,
-        Opcode::Gather => Form::Gather,
-        Opcode::Scatter => Form::Scatter,
-        Opcode::Call => Form::Call,
-        Opcode::While => Form::While,
-        Opcode::CustomCall => Form::CustomCall,
-        Opcode::OptimizationBarrier => Form::Barrier,
+        Opcode::Reduce
+        | Opcode::Gather
+        | Opcode::Scatter
+        | Opcode::Call
+        | Opcode::While
+        | Opcode::CustomCall
+        | Opcode::OptimizationBarrier => Form::Own,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Shardings and other annotations, for one of the partitioners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     StablehloError, shardy_text,
@@ -20,6 +20,8 @@ pub(super) struct Annotator<'m> {
     partitioner: Partitioner,
     /// Name and axes of each mesh, for Shardy.
     pub(super) meshes: Vec<(&'m str, &'m str)>,
+    /// The result of the entry that has the buffer of a donated parameter, by parameter.
+    aliased: HashMap<usize, usize>,
 }
 
 impl<'m> Annotator<'m> {
@@ -40,7 +42,7 @@ impl<'m> Annotator<'m> {
             }
             (Partitioner::Gspmd, _) => vec![],
         };
-        Ok(Self { module, partitioner, meshes })
+        Ok(Self { module, partitioner, meshes, aliased: aliased(module) })
     }
 
     /// The attributes of the module.
@@ -78,10 +80,8 @@ impl<'m> Annotator<'m> {
                 let kind = Quoted(MemorySpace::Host.kind());
                 attributes.push(format!("mhlo.memory_kind = {kind}"));
             }
-            if let Some(alias) = self.module.aliases.iter().find(|alias| alias.parameter == number) {
-                let outputs = entry.result().as_tuple().unwrap_or(&[]);
-                let before: usize = outputs.iter().take(alias.output).map(|shape| tensors(shape).len()).sum();
-                attributes.push(format!("tf.aliasing_output = {before} : i32"));
+            if let Some(output) = self.aliased.get(&number) {
+                attributes.push(format!("tf.aliasing_output = {output} : i32"));
             }
         }
         Ok(attributes)
@@ -141,6 +141,8 @@ impl<'m> Annotator<'m> {
             }
             (Partitioner::Gspmd, Some(Sharding::Tuple(_))) if count == 0 => {}
             (Partitioner::Gspmd, sharding) => attributes.extend(sharding.iter().map(gspmd)),
+            // Shardy knows no tuples, which custom calls keep: their arrays have constraints.
+            (Partitioner::Shardy, _) if self.constrains_arrays(instr) => {}
             (Partitioner::Shardy, _) => {
                 let shardings = self.shardy(computation, instr, count)?;
                 if !shardings.is_empty() {
@@ -150,6 +152,12 @@ impl<'m> Annotator<'m> {
             }
         }
         Ok(attributes)
+    }
+
+    /// Whether the arrays of an operation have constraints in place of a sharding of the operation.
+    pub(super) fn constrains_arrays(&self, instr: &Instr) -> bool {
+        let keeps_tuple = instr.opcode == Opcode::CustomCall && instr.shape.as_tuple().is_some();
+        keeps_tuple && self.partitioner == Partitioner::Shardy
     }
 
     /// Shardy's sharding of an instruction that does nothing but constrain the sharding of its operand.
@@ -238,6 +246,18 @@ fn check_unsharded(module: &Module) -> Result<(), StablehloError> {
         }
     }
     Ok(())
+}
+
+/// The aliases of a module, with the number of an output among all arrays of the results.
+fn aliased(module: &Module) -> HashMap<usize, usize> {
+    let outputs = module.entry().result().as_tuple().unwrap_or(&[]);
+    let first = outputs.iter().scan(0, |next, output| {
+        let first = *next;
+        *next += tensors(output).len();
+        Some(first)
+    });
+    let first: Vec<usize> = first.collect();
+    module.aliases.iter().map(|alias| (alias.parameter, first[alias.output])).collect()
 }
 
 /// The shardings of the arrays of a value.

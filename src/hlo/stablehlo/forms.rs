@@ -1,4 +1,4 @@
-//! Operations that run other computations, and those of the platform.
+//! Operations with a form of their own: those with regions or dimension numbers, and calls.
 
 use std::rc::Rc;
 
@@ -14,13 +14,35 @@ use crate::{
 };
 
 impl<'m> Body<'m, '_> {
+    /// Prints an operation with a form of its own.
+    pub(super) fn own(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
+        match &site.instr.attrs {
+            Attrs::Reduce { dims, to_apply } => self.reduce(site, dims, *to_apply),
+            Attrs::Gather(dims) => self.gather(site, dims),
+            Attrs::Scatter { dims, to_apply } => self.scatter(site, dims, *to_apply),
+            Attrs::Call(callee) => self.call(site, *callee),
+            Attrs::While { condition, body } => self.while_loop(site, *condition, *body),
+            Attrs::CustomCall(call) => self.custom_call(site, call),
+            Attrs::Plain
+            | Attrs::Parameter(_)
+            | Attrs::Constant(_)
+            | Attrs::Iota(_)
+            | Attrs::Dims(_)
+            | Attrs::Compare(_)
+            | Attrs::Dot(_)
+            | Attrs::Slice(_)
+            | Attrs::DynamicSlice(_)
+            | Attrs::Pad(_)
+            | Attrs::TupleIndex(_) => self.barrier(site),
+        }
+    }
+
     /// `(operand types) -> result types`
     fn signature(&self, site: &Site<'m>) -> String {
         format!("({}) -> {}", commas(site.types()), result_types(&tensors(&site.instr.shape)))
     }
 
-    pub(super) fn call(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::Call(callee) = site.instr.attrs else { unreachable!("a verified call has a callee") };
+    fn call(&mut self, site: &Site<'m>, callee: CompId) -> Result<Value, StablehloError> {
         let function = symbol(self.functions.symbol(callee).unwrap_or_default());
         let (attributes, signature) = (self.attributes(site)?, self.signature(site));
         let (prefix, value) = self.results(&site.instr.name, &site.instr.shape);
@@ -29,7 +51,7 @@ impl<'m> Body<'m, '_> {
         Ok(value)
     }
 
-    pub(super) fn barrier(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
+    fn barrier(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
         let (names, types, attributes) = (site.names(), site.types(), self.attributes(site)?);
         let (prefix, value) = self.results(&site.instr.name, &site.instr.shape);
         if !names.is_empty() {
@@ -39,10 +61,12 @@ impl<'m> Body<'m, '_> {
         Ok(value)
     }
 
-    pub(super) fn while_loop(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::While { condition, body } = site.instr.attrs else {
-            unreachable!("a verified loop has a condition and a body")
-        };
+    fn while_loop(
+        &mut self,
+        site: &Site<'m>,
+        condition: CompId,
+        body: CompId,
+    ) -> Result<Value, StablehloError> {
         let parameter = self.module.computation(body).parameters()[0];
         let parameter = self.module.computation(body).instr(parameter);
         let attributes = self.attributes(site)?;
@@ -65,11 +89,8 @@ impl<'m> Body<'m, '_> {
         Ok(value)
     }
 
-    pub(super) fn reduce(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::Reduce { dims, to_apply } = &site.instr.attrs else {
-            unreachable!("a verified reduction has dimensions")
-        };
-        let reducer = self.module.computation(*to_apply);
+    fn reduce(&mut self, site: &Site<'m>, dims: &[usize], to_apply: CompId) -> Result<Value, StablehloError> {
+        let reducer = self.module.computation(to_apply);
         let root = reducer.instr(reducer.root);
         let annotated = root.sharding.is_some() || !root.frontend_attributes.is_empty();
         let compact = reducer.reducer_opcode().and_then(commutative).filter(|_| !annotated);
@@ -85,9 +106,9 @@ impl<'m> Body<'m, '_> {
             }
             None => {
                 self.line(&format!("{start} {across}"));
-                let (arguments, declared) = self.scalars(*to_apply);
+                let (arguments, declared) = self.scalars(to_apply);
                 self.line(&format!(" reducer({}) {{", commas(declared)));
-                self.region(*to_apply, &arguments)?;
+                self.region(to_apply, &arguments)?;
                 self.end(site, "}");
             }
         }
@@ -107,8 +128,7 @@ impl<'m> Body<'m, '_> {
         (arguments, declared)
     }
 
-    pub(super) fn gather(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::Gather(dims) = &site.instr.attrs else { unreachable!("a verified gather has dimensions") };
+    fn gather(&mut self, site: &Site<'m>, dims: &GatherDims) -> Result<Value, StablehloError> {
         let GatherDims { offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim, slice_sizes } =
             dims;
         let mut numbers = fields(&[
@@ -134,10 +154,12 @@ impl<'m> Body<'m, '_> {
         Ok(value)
     }
 
-    pub(super) fn scatter(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::Scatter { dims, to_apply } = &site.instr.attrs else {
-            unreachable!("a verified scatter has dimensions")
-        };
+    fn scatter(
+        &mut self,
+        site: &Site<'m>,
+        dims: &ScatterDims,
+        to_apply: CompId,
+    ) -> Result<Value, StablehloError> {
         let ScatterDims {
             update_window_dims,
             inserted_window_dims,
@@ -156,17 +178,15 @@ impl<'m> Body<'m, '_> {
         let (prefix, value) = self.results(&site.instr.name, &site.instr.shape);
         let operands = commas(site.names());
         self.line(&format!("{prefix}\"stablehlo.scatter\"({operands}) {properties} ({{"));
-        let (arguments, declared) = self.scalars(*to_apply);
+        let (arguments, declared) = self.scalars(to_apply);
         self.line(&format!("^bb0({}):", commas(declared)));
-        self.region(*to_apply, &arguments)?;
+        self.region(to_apply, &arguments)?;
         self.end(site, &format!("}}){attributes} : {signature}"));
         Ok(value)
     }
 
-    pub(super) fn custom_call(&mut self, site: &Site<'m>) -> Result<Value, StablehloError> {
-        let Attrs::CustomCall(CustomCall { target, side_effect, backend_config }) = &site.instr.attrs else {
-            unreachable!("a verified custom call has a target")
-        };
+    fn custom_call(&mut self, site: &Site<'m>, call: &CustomCall) -> Result<Value, StablehloError> {
+        let CustomCall { target, side_effect, backend_config } = call;
         if let Some(sharding) = self.annotator.constraint(site.computation, site.instr)? {
             let (prefix, value) = self.results(&site.instr.name, &site.instr.shape);
             let (names, types) = (commas(site.names()), commas(site.types()));
@@ -198,7 +218,8 @@ impl<'m> Body<'m, '_> {
                 "{packed} = stablehlo.custom_call {target}({operands}){attributes} : ({types}) -> {result}"
             ),
         );
-        Ok(self.unpacked(site, packed, &site.instr.shape))
+        let value = self.unpacked(site, packed, &site.instr.shape);
+        if self.annotator.constrains_arrays(site.instr) { self.constrained(site, value) } else { Ok(value) }
     }
 
     /// One value, a tuple of MLIR where HLO has one: the platform sees the shapes of a custom call.
