@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
+use super::AppError;
 use crate::{
-    analyze::{self, Buffer, BufferKind, Collective, Executions, Memory, Peak},
+    analyze::{self, Buffer, BufferKind, Collective, Executions, Memory, OpPath, Pass, Peak, Traffic},
     hlo::raw::{AttrName, InstrRef, Module, Opcode},
+    mesh::Loaded,
 };
 
 /// The memory space of the device's own memory.
@@ -39,6 +41,8 @@ pub struct ModuleReport {
     pub product_flops: f64,
     /// Transcendental functions, which are not among `flops`.
     pub transcendentals: f64,
+    /// Bytes that instructions read and write.
+    pub bytes: f64,
     /// Parameters of the entry computation.
     pub parameters: usize,
     /// Memory of one device.
@@ -104,13 +108,73 @@ pub struct CollectiveReport {
     pub count: f64,
     /// Devices of each group; all of them where the instruction names none.
     pub group_size: Option<u64>,
-    /// The operation of the source program.
+    /// The mesh axes along which it communicates, with `,` between them; `None` without a mesh, or if the groups are of no axes.
+    pub axis: Option<String>,
+    /// Whether nothing is computed while it communicates; `None` without a schedule.
+    pub exposed: Option<bool>,
+    /// How many instructions compute while it communicates.
+    pub overlapped: usize,
+    /// The operation of the source program, its own or that of the nearest neighbour that has one.
     pub op: Option<String>,
+    /// The part of the model that the operation is of: `layers/attn/q_proj`.
+    pub part: Option<String>,
+    /// `forward`, `backward` or `recomputed`.
+    pub pass: Option<&'static str>,
+}
+
+/// Axes of a device mesh, and what a mesh config does with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeshAxes {
+    /// Name and size of each axis, in the order of the mesh.
+    pub axes: Vec<(String, usize)>,
+    /// Where the mesh config names each axis: the axis, what is sharded along it, and the line.
+    pub rules: Vec<AxisRule>,
+}
+
+/// A rule of a mesh config that names an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AxisRule {
+    /// The axis.
+    pub axis: String,
+    /// `store` for arrays at rest, `compute` for values in computation.
+    pub section: &'static str,
+    /// The dimension that it splits.
+    pub dim: String,
+    /// File and line.
+    pub location: String,
+}
+
+impl MeshAxes {
+    /// The axes of a mesh config for a number of devices.
+    ///
+    /// # Errors
+    /// Those of the mesh config.
+    pub fn of(loaded: &Loaded, devices: usize) -> Result<Self, AppError> {
+        let plan = loaded.plan(&[], devices)?;
+        let axes = plan.mesh.axes().iter().map(|axis| (axis.name.clone(), axis.size)).collect();
+        let sections = [("store", &loaded.config.store), ("compute", &loaded.config.compute)];
+        let rules =
+            sections.into_iter().flat_map(|(section, rules)| rules.iter().map(move |rule| (section, rule)));
+        let rules = rules.flat_map(|(section, rule)| {
+            rule.axes.iter().map(move |axis| AxisRule {
+                axis: axis.clone(),
+                section,
+                dim: rule.dim.name().to_owned(),
+                location: rule.location.without_item().to_string(),
+            })
+        });
+        Ok(Self { axes, rules: rules.collect() })
+    }
+
+    fn of_collective(&self, found: &Collective<'_>) -> Option<String> {
+        let axes: Vec<(&str, usize)> = self.axes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        Some(found.axes(&axes)?.join(",")).filter(|axes| !axes.is_empty())
+    }
 }
 
 impl ModuleReport {
-    /// The figures of a module.
-    pub fn of(module: &Module) -> Self {
+    /// The figures of a module. `mesh` names the groups of devices.
+    pub fn of(module: &Module, mesh: Option<&MeshAxes>) -> Self {
         let executions = Executions::of(module);
         let flops = analyze::flops(module, &executions);
         let memory = Memory::of(module);
@@ -127,6 +191,7 @@ impl ModuleReport {
             flops: flops.products + flops.elementwise,
             product_flops: flops.products,
             transcendentals: flops.transcendentals,
+            bytes: Traffic::of(module).total(&executions).total(),
             parameters: parameters(module),
             largest: memory
                 .live_at(DEVICE, peak.position)
@@ -135,7 +200,7 @@ impl ModuleReport {
             memory: MemoryReport::of(&memory, peak),
             collectives: collectives
                 .iter()
-                .map(|found| CollectiveReport::of(found, devices(module)))
+                .map(|found| CollectiveReport::of(module, found, mesh))
                 .collect(),
             unknown_loops: executions.unknown_loops.iter().map(|&name| name.to_owned()).collect(),
         }
@@ -183,15 +248,25 @@ impl BufferReport {
 }
 
 impl CollectiveReport {
-    fn of(found: &Collective<'_>, devices: u64) -> Self {
-        let group_size = found.groups.as_ref().map(|groups| groups.group_size().unwrap_or(devices));
+    fn of(module: &Module, found: &Collective<'_>, mesh: Option<&MeshAxes>) -> Self {
+        let group_size = found.groups.as_ref().map(|groups| groups.group_size().unwrap_or(devices(module)));
+        let path = found.op_name.map(OpPath::split);
         Self {
             kind: found.kind.name().to_owned(),
             name: found.instr.name().to_owned(),
             bytes: found.bytes,
             count: found.count,
             group_size,
-            op: op(found.instr),
+            axis: mesh.and_then(|mesh| mesh.of_collective(found)),
+            exposed: module.is_scheduled().then(|| found.is_exposed()),
+            overlapped: found.num_computing,
+            op: found.op_name.map(str::to_owned),
+            part: path.as_ref().map(OpPath::part).filter(|part| !part.is_empty()),
+            pass: path.and_then(|path| path.pass).map(|pass| match pass {
+                Pass::Forward => "forward",
+                Pass::Backward => "backward",
+                Pass::Recomputed => "recomputed",
+            }),
         }
     }
 }
@@ -200,7 +275,8 @@ fn op(instr: InstrRef<'_>) -> Option<String> {
     instr.metadata("op_name").map(str::to_owned)
 }
 
-fn devices(module: &Module) -> u64 {
+/// Devices that run a module: partitions times replicas.
+pub fn devices(module: &Module) -> u64 {
     let count = |name| module.attr(name).and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(1);
     count(AttrName::NumPartitions).saturating_mul(count(AttrName::ReplicaCount))
 }

@@ -8,10 +8,16 @@ use super::{
     inspect_text::{stages_text, text},
     write_json, write_output,
 };
-use crate::app::{
-    hlo_files::{self, OpenedModule},
-    inspect::ModuleReport,
-    module_page,
+use crate::{
+    app::{
+        hlo_files::{self, OpenedModule},
+        inspect::{MeshAxes, ModuleReport, devices},
+        module_page,
+        resolve::load_mesh,
+    },
+    hlo::raw::Module,
+    mesh::Loaded,
+    runtime::bundle::MESH,
 };
 
 /// Read an HLO module and say what it does: work, memory, collectives.
@@ -29,6 +35,9 @@ pub(super) struct Inspect {
     /// Target of a bundle [default: the first with an optimized module]
     #[arg(long, value_name = "T")]
     target: Option<String>,
+    /// Mesh config whose axes name the groups of collectives [default: that of a bundle]
+    #[arg(long, value_name = "F")]
+    mesh: Option<PathBuf>,
     /// Rows of each table [default: 10]
     #[arg(long, value_name = "N", default_value_t = 10, hide_default_value = true)]
     top: usize,
@@ -45,13 +54,18 @@ pub(super) struct Inspect {
 
 impl Inspect {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { file, module, target, top, filter, html, json: as_json } = self;
+        let Self { file, module, target, mesh, top, filter, html, json: as_json } = self;
         let files = hlo_files::find(&file, module.as_deref(), target.as_deref())?;
+        let of_bundle = || Some(file.join(MESH)).filter(|mesh| file.is_dir() && mesh.exists());
+        let mesh = mesh.or_else(of_bundle).as_deref().map(load_mesh).transpose()?;
         let mut reports = Vec::new();
+        let mut axes = None;
         let mut opened: Vec<OpenedModule> = Vec::new();
         for file in &files {
             let module = hlo_files::read(file)?;
-            let mut report = ModuleReport::of(&module.module);
+            let axes_of = |mesh| MeshAxes::of(mesh, num_devices(&module.module, mesh));
+            axes = mesh.as_ref().map(axes_of).transpose()?;
+            let mut report = ModuleReport::of(&module.module, axes.as_ref());
             if let Some(filter) = &filter {
                 report.largest.retain(|buffer| filter.accepts(&buffer.opcode, buffer.bytes));
                 report.collectives.retain(|collective| filter.accepts(&collective.kind, collective.bytes));
@@ -75,6 +89,9 @@ impl Inspect {
         }
         if as_json {
             let mut object = serde_json::to_value(report).map_err(anyhow::Error::from)?;
+            if let Some(axes) = &axes {
+                object["axis_rules"] = json!(axes.rules);
+            }
             if reports.len() > 1 {
                 let stages = reports.iter().map(|(stage, report)| stage_json(stage, report));
                 object["stages"] = stages.collect();
@@ -84,9 +101,17 @@ impl Inspect {
             if reports.len() > 1 {
                 env.out.write_all(stages_text(&reports).as_bytes())?;
             }
-            env.out.write_all(text(report, top).as_bytes())?;
+            env.out.write_all(text(report, axes.as_ref(), top).as_bytes())?;
         }
         Ok(Answer::Yes)
+    }
+}
+
+/// The devices of a module; where it has no number, those that the mesh config writes.
+fn num_devices(module: &Module, mesh: &Loaded) -> usize {
+    match devices(module) {
+        1 => mesh.config.written_devices(),
+        devices => devices as usize,
     }
 }
 

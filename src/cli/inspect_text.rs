@@ -6,7 +6,7 @@ use super::{
     diff::{cut, grouped, scaled},
     render,
 };
-use crate::app::inspect::{BufferReport, CollectiveReport, MemoryReport, ModuleReport};
+use crate::app::inspect::{BufferReport, CollectiveReport, MemoryReport, MeshAxes, ModuleReport};
 
 const WIDTH: usize = 80;
 
@@ -17,12 +17,12 @@ const CURVE: usize = 64;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The module, its memory, collectives and opcodes. `top` limits the rows of each table.
-pub(super) fn text(report: &ModuleReport, top: usize) -> String {
+pub(super) fn text(report: &ModuleReport, mesh: Option<&MeshAxes>, top: usize) -> String {
     let mut out = String::new();
     head(&mut out, report);
     memory(&mut out, report);
     buffers(&mut out, report, top);
-    collectives(&mut out, &report.collectives, top);
+    collectives(&mut out, &report.collectives, mesh, top);
     opcodes(&mut out, report);
     out
 }
@@ -71,6 +71,7 @@ fn head(out: &mut String, report: &ModuleReport) {
         scaled(report.transcendentals, "")
     );
     line(out, &work);
+    line(out, &format!("traffic   {} read and written by instructions", render::bytes(report.bytes as u64)));
 }
 
 fn memory(out: &mut String, report: &ModuleReport) {
@@ -135,36 +136,76 @@ fn buffers(out: &mut String, report: &ModuleReport, top: usize) {
     more(out, report.largest.len(), top, "buffers");
 }
 
-fn collectives(out: &mut String, collectives: &[CollectiveReport], top: usize) {
+fn collectives(out: &mut String, collectives: &[CollectiveReport], mesh: Option<&MeshAxes>, top: usize) {
     out.push('\n');
-    let runs: f64 = collectives.iter().map(|collective| collective.count).sum();
-    let bytes: f64 = collectives.iter().map(|collective| collective.count * collective.bytes as f64).sum();
     if collectives.is_empty() {
         line(out, "no collectives");
         return;
     }
+    let all = |found: &CollectiveReport| found.count * found.bytes as f64;
+    let runs: f64 = collectives.iter().map(|found| found.count).sum();
+    let bytes: f64 = collectives.iter().map(all).sum();
+    let exposed: f64 = collectives.iter().filter(|found| found.exposed == Some(true)).map(all).sum();
     let (count, runs) = (grouped(collectives.len()), grouped(runs as usize));
-    line(out, &format!("collectives: {count}, {runs} runs, {} in all", render::bytes(bytes as u64)));
+    let mut summary = format!("collectives: {count}, {runs} runs, {} in all", render::bytes(bytes as u64));
+    if exposed > 0.0 {
+        let _ = write!(summary, ", {} while nothing is computed", render::bytes(exposed as u64));
+    }
+    line(out, &summary);
+    let over = if mesh.is_some() { "axis" } else { "devices" };
     line(
         out,
         &format!(
-            "  {:>9}  {:>9}  {:>5}  {:<19} {:>7}  operation",
-            "in all", "bytes", "runs", "kind", "devices"
+            "  {:>8} {:>8} {:>5}  {:<18} {over:<8} {:>8}  part",
+            "in all", "bytes", "runs", "kind", "overlaps"
         ),
     );
     let mut sorted: Vec<&CollectiveReport> = collectives.iter().collect();
-    sorted.sort_by(|a, b| (b.count * b.bytes as f64).total_cmp(&(a.count * a.bytes as f64)));
+    sorted.sort_by(|a, b| all(b).total_cmp(&all(a)));
     for found in sorted.into_iter().take(top) {
-        let all = render::bytes((found.count * found.bytes as f64) as u64);
-        let devices = found.group_size.map_or("?".to_owned(), |size| size.to_string());
-        let CollectiveReport { kind, name, bytes, count, op, .. } = found;
-        let name = op.as_deref().unwrap_or(name);
-        line(
-            out,
-            &format!("  {all:>9}  {:>9}  {count:>5}  {kind:<19} {devices:>7}  {name}", render::bytes(*bytes)),
-        );
+        line(out, &collective_row(found, mesh));
     }
     more(out, collectives.len(), top, "collectives");
+    for (name, _) in mesh.iter().flat_map(|mesh| &mesh.axes) {
+        let rules = mesh.iter().flat_map(|mesh| &mesh.rules).filter(|rule| rule.axis == *name);
+        let rules: Vec<String> =
+            rules.map(|rule| format!("[{}] {} {}", rule.section, rule.dim, rule.location)).collect();
+        if !rules.is_empty() {
+            wrapped(out, &format!("  axis {name}:"), rules.into_iter());
+        }
+    }
+}
+
+fn collective_row(found: &CollectiveReport, mesh: Option<&MeshAxes>) -> String {
+    let all = render::bytes((found.count * found.bytes as f64) as u64);
+    let devices = found.group_size.map_or("?".to_owned(), |size| size.to_string());
+    let over = found.axis.as_ref().filter(|_| mesh.is_some()).unwrap_or(&devices);
+    let overlaps = match found.exposed {
+        Some(true) => "nothing".to_owned(),
+        Some(false) => grouped(found.overlapped),
+        None => String::new(),
+    };
+    let bytes = render::bytes(found.bytes);
+    let CollectiveReport { kind, name, count, part, pass, .. } = found;
+    let part = match (pass, part) {
+        (Some(pass), Some(part)) => format!("{pass} {part}"),
+        (None, Some(part)) => part.clone(),
+        _ => found.op.clone().unwrap_or(name.clone()),
+    };
+    format!("  {all:>8} {bytes:>8} {count:>5}  {kind:<18} {over:<8} {overlaps:>8}  {part}")
+}
+
+/// Items after a title, with line breaks between them where a line is full.
+fn wrapped(out: &mut String, title: &str, items: impl Iterator<Item = String>) {
+    let mut row = title.to_owned();
+    for item in items {
+        if row.chars().count() + item.chars().count() + 2 > WIDTH {
+            line(out, &row);
+            row = " ".repeat(title.chars().count());
+        }
+        let _ = write!(row, "  {item}");
+    }
+    line(out, &row);
 }
 
 fn more(out: &mut String, rows: usize, top: usize, what: &str) {
@@ -175,15 +216,6 @@ fn more(out: &mut String, rows: usize, top: usize, what: &str) {
 
 fn opcodes(out: &mut String, report: &ModuleReport) {
     out.push('\n');
-    let mut row = "opcodes ".to_owned();
-    for (opcode, count) in &report.opcodes {
-        let mut item = String::new();
-        let _ = write!(item, "  {} {opcode}", grouped(*count));
-        if row.chars().count() + item.chars().count() > WIDTH {
-            line(out, &row);
-            row = " ".repeat(8);
-        }
-        row.push_str(&item);
-    }
-    line(out, &row);
+    let items = report.opcodes.iter().map(|(opcode, count)| format!("{} {opcode}", grouped(*count)));
+    wrapped(out, "opcodes", items);
 }
