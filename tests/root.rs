@@ -10,6 +10,7 @@ mod files;
 mod host_memory;
 mod mesh;
 mod model_files;
+mod op_names;
 mod outputs;
 mod parity;
 mod runs;
