@@ -12,6 +12,7 @@ mod grammar;
 mod host_memory;
 mod mesh;
 mod model_files;
+mod op_names;
 mod outputs;
 mod page;
 mod parity;

@@ -15,5 +15,6 @@ out_proto.write_bytes(read.as_serialized_hlo_module_proto())
 # Large constants are printed in full, which the default leaves out.
 options = _hlo.HloPrintOptions.short_parsable()
 options.print_large_constants = True
+options.print_metadata = True
 module = _hlo.HloModule.from_serialized_hlo_module_proto(proto.read_bytes())
 out_text.write_text(module.to_string(options))

@@ -150,8 +150,8 @@ impl MeshAxes {
     /// # Errors
     /// Those of the mesh config.
     pub fn of(loaded: &Loaded, devices: usize) -> Result<Self, AppError> {
-        let plan = loaded.plan(&[], devices)?;
-        let axes = plan.mesh.axes().iter().map(|axis| (axis.name.clone(), axis.size)).collect();
+        let mesh = loaded.mesh(devices)?;
+        let axes = mesh.axes().iter().map(|axis| (axis.name.clone(), axis.size)).collect();
         let sections = [("store", &loaded.config.store), ("compute", &loaded.config.compute)];
         let rules =
             sections.into_iter().flat_map(|(section, rules)| rules.iter().map(move |rule| (section, rule)));
@@ -198,10 +198,7 @@ impl ModuleReport {
                 .map(|buffer| BufferReport::of(module, buffer))
                 .collect(),
             memory: MemoryReport::of(&memory, peak),
-            collectives: collectives
-                .iter()
-                .map(|found| CollectiveReport::of(module, found, mesh))
-                .collect(),
+            collectives: collectives.iter().map(|found| CollectiveReport::of(module, found, mesh)).collect(),
             unknown_loops: executions.unknown_loops.iter().map(|&name| name.to_owned()).collect(),
         }
     }

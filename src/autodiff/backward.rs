@@ -73,6 +73,7 @@ fn cotangents<'b>(
         if matches!(instr.attrs, Attrs::Parameter(_)) {
             continue;
         }
+        let scope = b.module().metadata(primal_id, id);
         // The cotangent has the annotations of the value, in the opposite order.
         let annotations = b.module().annotations(primal_id, id);
         let cotangent = annotations.into_iter().rev().fold(cotangent, Value::annotate);
@@ -81,7 +82,8 @@ fn cotangents<'b>(
             Attrs::Call(callee) => Some(callee_vjp(b.module(), vjps, callee, &wanted)?),
             _ => None,
         };
-        let parts = match rules::vjp(&Step { tape, id, instr, cotangent, wanted: &wanted, callee }) {
+        let step = Step { tape, id, instr, cotangent, wanted: &wanted, callee };
+        let parts = match b.in_scope(scope.clone(), || rules::vjp(&step)) {
             Vjp::NoGradient => continue,
             Vjp::Rule(parts) => parts,
             Vjp::Unsupported(reason) => {
@@ -89,10 +91,10 @@ fn cotangents<'b>(
                 return Err(AutodiffError::NoRule { location, opcode: instr.opcode, reason });
             }
         };
-        for ((operand, part), wanted) in instr.operands.iter().zip(parts).zip(wanted) {
+        for ((operand, part), &wanted) in instr.operands.iter().zip(parts).zip(&wanted) {
             if let (Some(part), true) = (part, wanted) {
                 let slot = &mut cotangents[operand.index()];
-                *slot = Some(slot.map_or(part, |before| sum(before, part)));
+                *slot = Some(slot.map_or(part, |before| b.in_scope(scope.clone(), || sum(before, part))));
             }
         }
     }
@@ -146,7 +148,7 @@ mod tests {
     fn the_deepest_calls_are_differentiated() {
         let located = text::parse_located(&nested_calls(MAX_CALL_DEPTH), "t.hlo").unwrap();
         let module = ModuleBuilder::new();
-        let primal = module.import(&located, "t.hlo");
+        let primal = module.import(&located, "t.hlo", "t.hlo");
         let found = backward(&module, &VjpTable::default(), primal, &[0], SavePolicy::Nothing).unwrap();
         assert_eq!(module.get(found.computation).parameters().len(), 2);
     }

@@ -6,6 +6,9 @@
 //!
 //! Loops are not differentiated: a backward loop is written by hand around the backward computation of its body. A
 //! `call` may have a custom derivative, from the [`VjpTable`].
+//!
+//! In the metadata of the backward computation, the operations of a cotangent are in the scope of the primal operation:
+//! its `op_name` and its line. A primal value that is computed again is in the scope [`REMATTED`] besides.
 
 mod backward;
 mod error;
@@ -17,4 +20,5 @@ mod vjp_table;
 pub use backward::{Backward, backward};
 pub use error::AutodiffError;
 pub use save_policy::{SavePolicy, forward_with_residuals};
+pub use tape::REMATTED;
 pub use vjp_table::VjpTable;

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     base::Shape,
-    hlo::{Attrs, CompId, Computation, Instr, InstrId, ModuleBuilder, Opcode, OpcodeClass},
+    hlo::{Attrs, CompId, Computation, Instr, InstrId, ModuleBuilder, OpMetadata, Opcode, OpcodeClass},
 };
 
 /// Which values of the primal computation are residuals of the backward one. The others are computed again.
@@ -87,6 +87,7 @@ pub fn forward_with_residuals(module: &ModuleBuilder, primal: CompId, residuals:
         Attrs::Plain,
     ));
     let id = module.push(Computation { name: format!("{name}.with_residuals"), instrs, root });
-    module.copy_annotations(primal, id);
+    module.copy_side_tables(primal, id);
+    module.set_metadata(id, root, OpMetadata::default().nested("residuals"));
     id
 }

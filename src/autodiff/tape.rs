@@ -6,6 +6,9 @@ use crate::{
     hlo::{Builder, CompId, Computation, Instr, InstrId, Value},
 };
 
+/// The scope of primal values that are computed again, as JAX names it and XProf recognizes it.
+pub const REMATTED: &str = "rematted_computation";
+
 /// The primal computation inside the backward one: its values are residuals or computed again on demand.
 pub(super) struct Tape<'b> {
     pub b: &'b Builder<'b>,
@@ -56,7 +59,9 @@ impl<'b> Tape<'b> {
                         instr.operands.iter().filter_map(|operand| values[operand.index()]).collect();
                     let attrs = instr.attrs.clone();
                     let value = self.b.push(instr.opcode, &operands, attrs, Some(instr.shape.clone()));
-                    let value = attributed_like(value.named(base_name(instr)), instr);
+                    let metadata = self.b.module().metadata(self.primal_id, next).inside(REMATTED);
+                    let value =
+                        attributed_like(value.named(instr.base_name()).with_metadata(metadata), instr);
                     let annotations = self.b.module().annotations(self.primal_id, next);
                     values[next.index()] = Some(annotations.into_iter().fold(value, Value::annotate));
                 }
@@ -118,7 +123,7 @@ impl<'b> Step<'_, 'b> {
 
 /// A parameter of the backward computation for a value of the primal one.
 fn parameter_like<'b>(b: &'b Builder<'b>, instr: &Instr) -> Value<'b> {
-    b.parameter(base_name(instr), instr.shape.clone())
+    b.parameter(instr.base_name(), instr.shape.clone())
 }
 
 /// The value with the sharding and the frontend attributes of an instruction.
@@ -126,14 +131,6 @@ fn attributed_like<'b>(value: Value<'b>, instr: &Instr) -> Value<'b> {
     let sharded = instr.sharding.iter().fold(value, |value, sharding| value.with_sharding(sharding.clone()));
     let attributes = instr.frontend_attributes.iter();
     attributes.fold(sharded, |value, (key, text)| value.with_frontend_attribute(key, text.clone()))
-}
-
-/// The name of an instruction without the number that made it unique.
-fn base_name(instr: &Instr) -> &str {
-    match instr.name.rsplit_once('.') {
-        Some((base, number)) if number.bytes().all(|c| c.is_ascii_digit()) => base,
-        _ => &instr.name,
-    }
 }
 
 /// Zeros of an array or a tuple shape.

@@ -7,11 +7,12 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     panic,
+    sync::Arc,
 };
 
 use super::{
-    Alias, Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
-    Sharding, infer, text::LocatedModule,
+    Alias, Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, MetadataTable,
+    Module, OpMetadata, Opcode, Sharding, infer, origin::Origin, text::LocatedModule,
 };
 use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, Shape};
 
@@ -21,6 +22,7 @@ pub struct ModuleBuilder {
     computations: RefCell<Vec<Computation>>,
     sources: RefCell<BTreeMap<CompId, SourceLines>>,
     annotations: RefCell<Annotations>,
+    metadata: RefCell<MetadataTable>,
 }
 
 /// The text that a computation was parsed from.
@@ -63,14 +65,22 @@ impl ModuleBuilder {
             instrs: RefCell::default(),
             parameters: Cell::new(0),
             annotations: RefCell::default(),
+            scope: RefCell::default(),
+            origins: RefCell::default(),
             first_error: RefCell::default(),
         };
         let root = define(&builder)?.id;
-        let Builder { module: _, name, instrs, parameters: _, annotations, first_error } = builder;
+        let Builder { name, instrs, annotations, origins, first_error, .. } = builder;
         if let Some(error) = first_error.into_inner() {
             return Err(Diagnostics::from(error).into());
         }
-        let id = self.push(Computation { name, instrs: instrs.into_inner(), root });
+        let instrs = instrs.into_inner();
+        let origins = origins.into_inner().into_iter().zip(&instrs);
+        let metadata: Vec<OpMetadata> = origins.map(|(origin, instr)| origin.metadata(instr)).collect();
+        let id = self.push(Computation { name, instrs, root });
+        for (instr, metadata) in metadata.into_iter().enumerate() {
+            self.metadata.borrow_mut().set(id, InstrId::new(instr), metadata);
+        }
         for (instr, annotation) in annotations.into_inner() {
             self.annotations.borrow_mut().push(id, instr, annotation);
         }
@@ -95,9 +105,20 @@ impl ModuleBuilder {
         self.annotations.borrow().get(computation, instr).to_vec()
     }
 
-    /// Copies the annotations of the instructions of `from` to the instructions of `to` with the same ids.
-    pub fn copy_annotations(&self, from: CompId, to: CompId) {
+    /// The metadata of an instruction.
+    pub fn metadata(&self, computation: CompId, instr: InstrId) -> OpMetadata {
+        self.metadata.borrow().get(computation, instr).cloned().unwrap_or_default()
+    }
+
+    /// Sets the metadata of an instruction.
+    pub fn set_metadata(&self, computation: CompId, instr: InstrId, metadata: OpMetadata) {
+        self.metadata.borrow_mut().set(computation, instr, metadata);
+    }
+
+    /// Copies annotations and metadata of the instructions of `from` to the instructions of `to` with the same ids.
+    pub fn copy_side_tables(&self, from: CompId, to: CompId) {
         self.annotations.borrow_mut().copy(from, to);
+        self.metadata.borrow_mut().copy(from, to);
     }
 
     /// Returns a copy of a computation.
@@ -124,8 +145,8 @@ impl ModuleBuilder {
     }
 
     /// Adds every computation of a module that was parsed from `file`, and returns the id of its entry. A computation
-    /// that is already there is not added again.
-    pub fn import(&self, located: &LocatedModule, file: &str) -> CompId {
+    /// that is already there is not added again. Instructions without metadata get their name, `source_file` and the line.
+    pub fn import(&self, located: &LocatedModule, file: &str, source_file: &str) -> CompId {
         let module = &located.module;
         let mut ids: Vec<CompId> = Vec::with_capacity(module.computations.len());
         for (index, computation) in module.computations.iter().enumerate() {
@@ -136,6 +157,9 @@ impl ModuleBuilder {
             let found = self.computations.borrow().iter().position(|c| *c == copy);
             let id = found.map_or_else(|| self.push(copy), CompId::new);
             let lines = located.lines(CompId::new(index)).to_vec();
+            if found.is_none() {
+                self.import_metadata(located, (CompId::new(index), id), source_file);
+            }
             self.sources
                 .borrow_mut()
                 .entry(id)
@@ -143,6 +167,18 @@ impl ModuleBuilder {
             ids.push(id);
         }
         ids[module.entry.index()]
+    }
+
+    fn import_metadata(&self, located: &LocatedModule, (from, to): (CompId, CompId), source_file: &str) {
+        let source_file: Arc<str> = source_file.into();
+        let lines = located.lines(from);
+        for ((id, instr), &line) in located.module.computation(from).iter().zip(lines) {
+            let source_line = u32::try_from(line).unwrap_or_default();
+            let scope = OpMetadata { source_file: source_file.clone(), source_line, ..OpMetadata::default() };
+            let own = located.module.metadata.get(from, id).cloned();
+            let metadata = own.unwrap_or_else(|| Origin::Scope(scope).metadata(instr));
+            self.metadata.borrow_mut().set(to, id, metadata);
+        }
     }
 
     /// Returns the location of an instruction: the file and line that it was parsed from, else its computation.
@@ -167,6 +203,7 @@ impl ModuleBuilder {
             aliases,
             host_parameters: BTreeSet::new(),
             frontend_attributes: BTreeMap::new(),
+            metadata: self.metadata.into_inner(),
             annotations: self.annotations.into_inner(),
         }
     }
@@ -198,6 +235,10 @@ pub struct Builder<'m> {
     instrs: RefCell<Vec<Instr>>,
     parameters: Cell<usize>,
     annotations: RefCell<Vec<(InstrId, Annotation)>>,
+    /// The scope of new instructions: the path is its `op_name`.
+    scope: RefCell<OpMetadata>,
+    /// Of each instruction.
+    origins: RefCell<Vec<Origin>>,
     first_error: RefCell<Option<Diagnostic>>,
 }
 
@@ -285,8 +326,38 @@ impl<'m> Builder<'m> {
             })
         };
         let id = InstrId::new(instrs.len());
+        self.origins.borrow_mut().push(Origin::Scope(self.current_scope()));
         instrs.push(Instr::new(format!("{opcode}.{}", id.index()), opcode, shape, operands, attrs));
         Value { builder: self, id }
+    }
+
+    /// The scope of new instructions; its `op_name` is the path.
+    pub fn current_scope(&self) -> OpMetadata {
+        self.scope.borrow().clone()
+    }
+
+    /// Runs `build` in the scope `name` of the current scope: the `op_name` of the instructions that it adds starts with the
+    /// path of scopes ([`metadata`](super::metadata)). A name may have several components.
+    pub fn named_scope<T>(&self, name: &str, build: impl FnOnce() -> T) -> T {
+        self.in_scope(self.current_scope().nested(name), build)
+    }
+
+    /// Runs `build` in the scope `path` instead of the current scope.
+    pub fn root_scope<T>(&self, path: &str, build: impl FnOnce() -> T) -> T {
+        self.in_scope(OpMetadata::default().nested(path), build)
+    }
+
+    /// Runs `build` in `scope` instead of the current scope: its `op_name` is the path, and the instructions have its source.
+    pub fn in_scope<T>(&self, scope: OpMetadata, build: impl FnOnce() -> T) -> T {
+        let outer = self.scope.replace(scope);
+        let built = build();
+        self.scope.replace(outer);
+        built
+    }
+
+    /// Sets the metadata of an instruction.
+    pub(super) fn set_metadata(&self, id: InstrId, metadata: OpMetadata) {
+        self.origins.borrow_mut()[id.index()] = Origin::Set(metadata);
     }
 
     /// The shape of an instruction.

@@ -45,19 +45,24 @@ impl<'b> Builder<'b> {
         let module = self.module();
         let state = self.tuple(&[&[zero], &init.flatten()[..], &captures.flatten()].concat());
         let shape = state.shape();
+        let scope = self.current_scope();
         let condition = module.define(&format!("{name}.condition"), |b| {
-            let index = b.parameter("state", shape.clone()).get(0);
-            index.compare(ComparisonDirection::Lt, b.scalar(DType::S32, trip_count as f64))
+            b.in_scope(scope.clone(), || {
+                let index = b.parameter("state", shape.clone()).get(0);
+                index.compare(ComparisonDirection::Lt, b.scalar(DType::S32, trip_count as f64))
+            })
         })?;
         let body = module.try_define(&format!("{name}.body"), |b| {
-            let values = b.parameter("state", shape.clone()).elements();
-            let index = values[0];
-            let mut rest = values.iter().copied().skip(1);
-            let carry = init.unflatten(&mut rest);
-            let invariants: Vec<Value<'_>> = rest.clone().collect();
-            let captures = captures.unflatten(&mut rest);
-            let next = body(Iteration { b, index, carry, captures })?;
-            Ok::<_, E>(b.tuple(&[&[index + 1.0], &next.flatten()[..], &invariants].concat()))
+            b.in_scope(scope, || {
+                let values = b.parameter("state", shape.clone()).elements();
+                let index = values[0];
+                let mut rest = values.iter().copied().skip(1);
+                let carry = init.unflatten(&mut rest);
+                let invariants: Vec<Value<'_>> = rest.clone().collect();
+                let captures = captures.unflatten(&mut rest);
+                let next = body(Iteration { b, index, carry, captures })?;
+                Ok::<_, E>(b.tuple(&[&[index + 1.0], &next.flatten()[..], &invariants].concat()))
+            })
         })?;
         let last = self.while_loop(condition, body, state);
         let count = init.flatten().len();

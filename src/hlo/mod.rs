@@ -12,12 +12,15 @@ mod attrs;
 mod builder;
 mod ids;
 mod infer;
+mod inlined;
 mod limits;
 mod loops;
 mod memory;
+pub mod metadata;
 mod module;
 mod names;
 mod opcode;
+mod origin;
 pub mod proto;
 pub mod raw;
 mod sharding;
@@ -39,9 +42,11 @@ pub use attrs::{
 pub use builder::{Builder, ModuleBuilder, Value};
 pub use ids::{CompId, InstrId};
 pub use infer::infer;
+pub use inlined::InlinedOpName;
 #[cfg(test)]
 pub(crate) use limits::MAX_CALL_DEPTH;
 pub use loops::Iteration;
+pub use metadata::{MetadataTable, OpMetadata};
 pub use module::{Alias, Computation, Instr, Module};
 pub use opcode::{AttrsKind, Opcode, OpcodeClass, ShapeRule, UnknownOpcode};
 pub use sharding::{Sharding, TileAssignment, Tiling};

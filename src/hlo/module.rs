@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{
-    Annotations, Attrs, Opcode, Sharding,
+    Annotations, Attrs, MetadataTable, Opcode, Sharding,
     ids::{CompId, InstrId},
 };
 use crate::base::Shape;
@@ -32,6 +32,14 @@ impl Instr {
     /// Creates an instruction without annotations.
     pub fn new(name: String, opcode: Opcode, shape: Shape, operands: Vec<InstrId>, attrs: Attrs) -> Self {
         Self { name, opcode, shape, operands, attrs, sharding: None, frontend_attributes: BTreeMap::new() }
+    }
+
+    /// The name without the number that made it unique.
+    pub fn base_name(&self) -> &str {
+        match self.name.rsplit_once('.') {
+            Some((base, number)) if number.bytes().all(|c| c.is_ascii_digit()) => base,
+            _ => &self.name,
+        }
     }
 }
 
@@ -124,6 +132,8 @@ pub struct Module {
     pub host_parameters: BTreeSet<usize>,
     /// Settings for passes and partitioners, by name.
     pub frontend_attributes: BTreeMap<String, String>,
+    /// Where instructions come from.
+    pub metadata: MetadataTable,
     /// Values that other layers attach to instructions; not part of HLO.
     pub annotations: Annotations,
 }

@@ -6,8 +6,8 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{
     Alias, Annotations, Attrs, CompId, ComparisonDirection, Computation, CustomCall, DotDims, GatherDims,
-    Instr, InstrId, Module, Opcode, PadDim, ScatterDims, ShapeRule, Sharding, SideEffect, SliceDim,
-    TileAssignment, Verified, infer, verify,
+    Instr, InstrId, MetadataTable, Module, OpMetadata, Opcode, PadDim, ScatterDims, ShapeRule, Sharding,
+    SideEffect, SliceDim, TileAssignment, Verified, infer, verify,
 };
 use crate::base::{ArrayShape, DType, Literal, Shape};
 
@@ -24,6 +24,8 @@ pub(crate) fn module(steps: &[(Opcode, u64)]) -> Verified {
         grower.grow(opcode, &mut draw);
         if let Some(instr) = grower.instrs.last_mut() {
             annotate(instr, &mut draw);
+            let metadata = metadata(&mut draw);
+            grower.metadata.push((InstrId::new(grower.instrs.len() - 1), metadata));
         }
     }
     grower.finish()
@@ -38,6 +40,14 @@ fn annotate(instr: &mut Instr, draw: &mut Draw) {
         let value = FRONTEND_VALUES[draw.below(FRONTEND_VALUES.len())];
         instr.frontend_attributes.insert("_xla.key-1".into(), value.into());
     }
+}
+
+/// No metadata, or some of its fields.
+fn metadata(draw: &mut Draw) -> OpMetadata {
+    let mut text = || FRONTEND_VALUES[draw.below(FRONTEND_VALUES.len())].into();
+    let (op_type, op_name, source_file) = (text(), text(), text());
+    let source_line = [0, 0, 1, i32::MAX as u32][draw.below(4)];
+    OpMetadata { op_type, op_name, source_file, source_line }
 }
 
 const FRONTEND_VALUES: &[&str] =
@@ -109,6 +119,7 @@ impl Draw {
 struct Grower {
     computations: Vec<Computation>,
     instrs: Vec<Instr>,
+    metadata: Vec<(InstrId, OpMetadata)>,
     parameters: usize,
 }
 
@@ -329,6 +340,8 @@ impl Grower {
         }
         let entry = CompId::new(self.computations.len());
         self.computations.push(Computation { name: "main".into(), instrs: self.instrs, root });
+        let mut metadata = MetadataTable::default();
+        self.metadata.into_iter().for_each(|(instr, found)| metadata.set(entry, instr, found));
         let frontend_attributes =
             [("key".to_owned(), FRONTEND_VALUES[self.parameters % FRONTEND_VALUES.len()].to_owned())].into();
         let module = Module {
@@ -338,6 +351,7 @@ impl Grower {
             aliases,
             host_parameters,
             frontend_attributes,
+            metadata,
             annotations: Annotations::default(),
         };
         verify(module)

@@ -3,8 +3,8 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::{
-    Annotation, Attrs, ComparisonDirection, DotDims, GatherDims, Opcode, PadDim, ScatterDims, Sharding,
-    SliceDim, Value, memory,
+    Annotation, Attrs, ComparisonDirection, DotDims, GatherDims, OpMetadata, Opcode, PadDim, ScatterDims,
+    Sharding, SliceDim, Value, memory,
 };
 use crate::base::{ArrayShape, DType, MemorySpace, Shape};
 
@@ -101,6 +101,12 @@ impl<'b> Value<'b> {
     /// The same value with an annotation on its instruction, unless the last one there is equal.
     pub fn annotate(self, annotation: Annotation) -> Self {
         self.builder.annotate(self.id, annotation);
+        self
+    }
+
+    /// Sets the metadata of the instruction, in place of that of its scope and name.
+    pub fn with_metadata(self, metadata: OpMetadata) -> Self {
+        self.builder.set_metadata(self.id, metadata);
         self
     }
 

@@ -4,8 +4,8 @@ use super::{LogicalSharding, Mesh, Plan, Tensor, TensorGroup, TensorSharding};
 use crate::{
     base::{ArrayShape, Shape},
     hlo::{
-        Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, Module, Opcode,
-        Sharding, SideEffect, shardy,
+        Annotation, Annotations, Attrs, CompId, Computation, CustomCall, Instr, InstrId, MetadataTable,
+        Module, Opcode, Sharding, SideEffect, shardy,
     },
 };
 
@@ -23,7 +23,9 @@ pub fn annotate(module: Module, plan: &Plan) -> Module {
         axes: plan.mesh.split_axes(),
         entry,
         logical: &module.annotations,
+        metadata_before: &module.metadata,
         annotations: Annotations::default(),
+        metadata: MetadataTable::default(),
     };
     let computations = module.computations.into_iter().enumerate();
     let computations =
@@ -31,7 +33,8 @@ pub fn annotate(module: Module, plan: &Plan) -> Module {
     let computations = computations.collect();
     let mut frontend_attributes = module.frontend_attributes;
     frontend_attributes.insert(shardy::MESHES.into(), shardy::mesh(&annotator.axes));
-    Module { computations, frontend_attributes, annotations: annotator.annotations, ..module }
+    let Annotator { annotations, metadata, .. } = annotator;
+    Module { computations, frontend_attributes, annotations, metadata, ..module }
 }
 
 impl TensorSharding {
@@ -69,8 +72,11 @@ struct Annotator<'p> {
     entry: CompId,
     /// Logical shardings of the module as it was.
     logical: &'p Annotations,
+    /// Metadata of the module as it was.
+    metadata_before: &'p MetadataTable,
     /// Of the annotated module: the logical sharding that each sharding comes from.
     annotations: Annotations,
+    metadata: MetadataTable,
 }
 
 impl Annotator<'_> {
@@ -90,6 +96,8 @@ impl Annotator<'_> {
             // A program argument carries its sharding itself. Any other value is followed by constraints, which survive
             // transformations of the instruction that defines it, such as inlining of a call.
             let is_argument = id == self.entry && instr.opcode == Opcode::Parameter;
+            let metadata = self.metadata_before.get(id, InstrId::new(index)).cloned().unwrap_or_default();
+            self.metadata.set(id, InstrId::new(instrs.len()), metadata.clone());
             instrs.push(instr);
             let logical = self.logical.of::<LogicalSharding>(id, InstrId::new(index));
             for (number, logical) in logical.enumerate() {
@@ -100,6 +108,7 @@ impl Annotator<'_> {
                     (false, number) => Some(number),
                 };
                 if let Some(number) = number {
+                    self.metadata.set(id, InstrId::new(instrs.len()), metadata.nested("sharding_constraint"));
                     instrs.push(constraint(format!("{name}.sharding.{number}"), shape.clone(), last));
                 }
                 let last = instrs.len() - 1;

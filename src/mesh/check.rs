@@ -190,6 +190,18 @@ impl Loaded {
         }
     }
 
+    /// The mesh on `devices` devices, whatever the rules say.
+    ///
+    /// # Errors
+    /// Names and sizes of axes that make no mesh of this number of devices.
+    pub fn mesh(&self, devices: usize) -> Result<Mesh, Diagnostics> {
+        let mut problems = Diagnostics::default();
+        match Mesh::resolve(&self.config, Some(devices), &mut problems) {
+            Some(mesh) if problems.is_empty() => Ok(mesh),
+            _ => Err(if problems.is_empty() { self.problems.clone() } else { problems }),
+        }
+    }
+
     /// Number of shards on `devices` devices of a batch that divides evenly; a batch should be a multiple of it. One if the
     /// config is invalid.
     pub fn batch_shards(&self, devices: usize) -> usize {

@@ -5,7 +5,11 @@ use std::{fs, path::Path};
 use super::*;
 use crate::{
     base::{ArrayShape, DType},
-    hlo::{ModuleBuilder, text, verify},
+    hlo::{
+        Module, ModuleBuilder,
+        text::{self, MetadataText},
+        verify,
+    },
 };
 
 const FSDP_TENSOR: &str = "[mesh]\nfsdp = 4\ntensor = 2\n[store]\nembed = \"fsdp\"\nkv_heads = \"tensor\"\nmlp = \"tensor\"\n\
@@ -428,7 +432,7 @@ fn tags_become_annotations_for_both_partitioners() {
         b.tuple(&[doubled, b.scalar(DType::F32, 1.0)])
     });
     let annotated = annotate(module.finish("m", entry.unwrap(), vec![]), &plan);
-    let text = text::print(&verify(annotated).unwrap());
+    let text = text::print_with(verify(annotated).unwrap().module(), MetadataText::Hidden);
     let expect = r##"HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["fsdp"=4, "tensor"=2]>}}
 
 called {
@@ -449,4 +453,56 @@ ENTRY main {
 }
 "##;
     assert_eq!(text, expect);
+}
+
+/// A module in which two products of the same shape are resharded, the second in a call, and the `op_name` of each
+/// constraint once the call is inlined.
+fn resharded(plan: &Plan) -> (Module, Vec<String>) {
+    let module = ModuleBuilder::new();
+    let shape = ArrayShape::new(DType::F32, [8, 32, 8, 16]);
+    let logical = || LogicalSharding::compute([Dim::Batch, Dim::Seq, Dim::KvHeads, Dim::HeadDim]);
+    let called = module.define("called", |b| {
+        let x = b.parameter("x", shape.clone());
+        b.named_scope("k_proj", || (x * 2.0).named("k")).with_logical_sharding(logical())
+    });
+    let entry = module.define("main", |b| {
+        let x = b.parameter("x", shape.clone());
+        let y = b.named_scope("q_proj", || (x * 3.0).named("q")).with_logical_sharding(logical());
+        b.named_scope("layers", || b.call(called.unwrap(), &[y]))
+    });
+    let annotated = annotate(module.finish("m", entry.unwrap(), vec![]), plan);
+    let names = annotated.inlined_op_names().into_iter().map(|found| found.path.to_string());
+    let names = names.filter(|path| path.ends_with("/sharding_constraint")).collect();
+    (annotated, names)
+}
+
+#[test]
+fn a_constraint_has_the_path_of_its_value() {
+    let (_, names) = resharded(&plan(FSDP_TENSOR));
+    assert_eq!(names, ["q_proj/q/sharding_constraint", "layers/k_proj/k/sharding_constraint"]);
+}
+
+#[test]
+fn a_warning_of_the_partitioner_names_the_value_by_its_path() {
+    let plan = plan(FSDP_TENSOR);
+    let (module, names) = resharded(&plan);
+    let warning = |metadata: &str| {
+        let warning = format!(
+            "[SPMD] Involuntary full rematerialization. The compiler was not able to go from sharding \
+             {{devices=[1,1]<=[1]}} to {{devices=[9]<=[9]}} for HLO operation: %c = f32[8,32,8,16] \
+             custom-call(%k){metadata}."
+        );
+        explain_warnings(vec![warning], &module, Some(&plan)).remove(0)
+    };
+    for (name, value) in names.iter().zip(["q", "k"]) {
+        let expect = format!(
+            "the partitioner cannot reshard from {{devices=[1,1]<=[1]}} to {{devices=[9]<=[9]}} directly: every \
+             device temporarily holds all of `{value}`, f32[8,32,8,16]"
+        );
+        let found = warning(&format!(", metadata={{op_name=\"{name}\"}}"));
+        assert_eq!(found.lines().next(), Some(expect.as_str()));
+    }
+    let unknown = warning(", metadata={op_name=\"elsewhere\"}");
+    assert!(unknown.ends_with("all of `elsewhere`"), "{unknown}");
+    assert!(warning("").ends_with("all of `a tensor`"));
 }

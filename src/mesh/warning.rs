@@ -3,7 +3,7 @@
 use super::{DimSharding, LogicalSharding, Plan, TensorSharding, grid::line};
 use crate::{
     base::Shape,
-    hlo::{CompId, Instr, InstrId, Module},
+    hlo::{InlinedOpName, Instr, Module},
 };
 
 /// Explains the partitioner's warnings about resharding by full replication: names the tensor and the lines of the mesh
@@ -42,7 +42,7 @@ fn explain(warning: &str, module: &Module, plan: &Plan) -> String {
 struct Change<'w> {
     from: &'w str,
     to: &'w str,
-    /// `computation/instruction`, where the operation at fault still has it.
+    /// The `op_name` of the operation at fault, if it has one.
     origin: Option<&'w str>,
 }
 
@@ -69,20 +69,18 @@ struct Sharded<'m> {
 /// The values whose shardings cause the warning: the one that the named operation comes from, with the constraints on the
 /// same value; without a name, all values that have one of the two shardings.
 fn involved<'m>(module: &'m Module, from: &str, to: &str, origin: Option<&str>) -> Vec<Sharded<'m>> {
-    let all = module.computations.iter().enumerate().flat_map(|(index, computation)| {
-        computation.instrs.iter().enumerate().filter_map(move |(number, instr)| {
-            let mut found = module.annotations.of(CompId::new(index), InstrId::new(number));
-            let sharded = Sharded { instr, logical: found.next()? };
-            Some((format!("{}/{}", computation.name, instr.name), sharded))
-        })
-    });
-    let all: Vec<(String, Sharded<'_>)> = all.collect();
-    let is_origin =
-        |path: &str| origin.is_some_and(|origin| origin == path || origin.ends_with(&format!("/{path}")));
+    let named = module.inlined_op_names();
+    let sharded = |found: &InlinedOpName| {
+        let instr = module.computation(found.computation).instr(found.instr);
+        Some(Sharded { instr, logical: module.annotations.of(found.computation, found.instr).next()? })
+    };
+    let all: Vec<(&str, Sharded<'m>)> =
+        named.iter().filter_map(|found| Some((&*found.path, sharded(found)?))).collect();
     let has_sharding = |instr: &Instr| {
         instr.sharding.as_ref().is_some_and(|sharding| [from, to].contains(&sharding.to_string().as_str()))
     };
-    let exact = all.iter().find(|(path, _)| is_origin(path)).map(|(_, found)| found.instr);
+    let at_origin = || all.iter().filter(|(path, _)| origin == Some(*path)).map(|(_, found)| found.instr);
+    let exact = at_origin().find(|instr| has_sharding(instr)).or_else(|| at_origin().next());
     let (mut first, others): (Vec<Sharded<'_>>, Vec<Sharded<'_>>) = all
         .iter()
         .map(|(_, found)| *found)

@@ -31,6 +31,7 @@ pub fn layer<'b>(
     segments: Option<Value<'b>>,
     values: &LayerValues<'b>,
 ) -> Result<Value<'b>, TemplateError> {
+    let b = x.builder();
     let base = |param: Param| values.base[&param];
     let linear = |which: Linear, x: Value<'b>| {
         let bias = values.base.get(&Param::Bias(which)).copied();
@@ -38,16 +39,23 @@ pub fn layer<'b>(
         nn::linear(scope, which, x, base(Param::Weight(which)), bias, adapter)
     };
 
-    let h = nn::norm(scope, x, base(Param::InputNorm))?;
-    let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
+    let norm =
+        |param: Param, x: Value<'b>| b.named_scope(&param.to_string(), || nn::norm(scope, x, base(param)));
     let inner = |linear| nn::per_token(&features(linear, scope.config).input);
-    let mixed = nn::attention(scope, q, k, v, table, segments)?.with_logical_sharding(inner(Linear::Output));
-    let x = (x + linear(Linear::Output, mixed)?).with_logical_sharding(nn::residual());
+    let self_attn = |h: Value<'b>| {
+        let (q, k, v) = (linear(Linear::Query, h)?, linear(Linear::Key, h)?, linear(Linear::Value, h)?);
+        let mixed = nn::attention(scope, q, k, v, table, segments)?;
+        linear(Linear::Output, mixed.with_logical_sharding(inner(Linear::Output)))
+    };
+    let mlp = |h: Value<'b>| {
+        let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?;
+        linear(Linear::Down, gated.with_logical_sharding(inner(Linear::Down)))
+    };
 
-    let h = nn::norm(scope, x, base(Param::PostAttentionNorm))?;
-    let gated = nn::mlp(scope, linear(Linear::Gate, h)?, linear(Linear::Up, h)?)?
-        .with_logical_sharding(inner(Linear::Down));
-    Ok((x + linear(Linear::Down, gated)?).with_logical_sharding(nn::residual()))
+    let h = norm(Param::InputNorm, x)?;
+    let x = (x + b.named_scope("self_attn", || self_attn(h))?).with_logical_sharding(nn::residual());
+    let h = norm(Param::PostAttentionNorm, x)?;
+    Ok((x + b.named_scope("mlp", || mlp(h))?).with_logical_sharding(nn::residual()))
 }
 
 /// The logits `[batch, seq, vocab]` of the last layer's `x`, with `head [vocab, embed]`, the parameter `param`.
@@ -64,11 +72,11 @@ pub fn logits<'b>(
     param: &str,
 ) -> Result<Value<'b>, TemplateError> {
     let along = LogicalSharding::compute_as_stored(nn::residual().dims, param, Dim::Vocab);
-    let h = nn::norm(scope, x, final_norm)?.with_logical_sharding(along);
+    let b = x.builder();
+    let h = b.named_scope("norm", || nn::norm(scope, x, final_norm))?.with_logical_sharding(along);
     let dims = DotDims { lhs_contracting: vec![2], rhs_contracting: vec![1], ..DotDims::default() };
-    Ok(h.dot(head.with_logical_sharding(head_sharding(param)), dims)
-        .named("logits")
-        .with_logical_sharding(logits_sharding(param)))
+    let logits = b.named_scope("lm_head", || h.dot(head.with_logical_sharding(head_sharding(param)), dims));
+    Ok(logits.named("logits").with_logical_sharding(logits_sharding(param)))
 }
 
 /// Logical sharding of the matrix `param` in the computation of logits.

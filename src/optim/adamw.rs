@@ -61,14 +61,17 @@ impl AdamW {
         let b = update.updates.builder();
         let logs = template_args! { log_beta1: self.beta1.ln(), log_beta2: self.beta2.ln() };
         let corrections = templates.call(b, "bias_correction", logs, &[update.updates])?;
-        let (correction1, correction2) = (corrections.get(0), corrections.get(1));
+        let get = |index| b.named_scope("bias_correction", || corrections.get(index));
+        let (correction1, correction2) = (get(0), get(1));
         let Update { learning_rate, clip, updates: _, apply } = update;
         let one = |&(tensor, gradient): &(Trained<'b>, Value<'b>)| {
             let Trained { value, moment1, moment2 } = tensor;
             let arguments =
                 [value, moment1, moment2, gradient, learning_rate, clip, correction1, correction2, apply];
             let updated = templates.call(b, "adamw", &self.args(value.array()), &arguments)?;
-            Ok(Trained { value: updated.get(0), moment1: updated.get(1), moment2: updated.get(2) })
+            let [value, moment1, moment2] =
+                b.named_scope("adamw", || [0, 1, 2].map(|index| updated.get(index)));
+            Ok(Trained { value, moment1, moment2 })
         };
         tensors.iter().map(one).collect()
     }

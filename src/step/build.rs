@@ -3,12 +3,13 @@ use indexmap::IndexMap;
 use super::{
     Role, Slot, StepError, StepKind, StepProgram, StepSpec,
     builder::{ResultValues, StepArgs, StepBuilder, per_label_token},
+    scopes::{ARGUMENTS, FORWARD, FORWARD_HEAD, FORWARD_LOSS, GRADIENT_ACCUMULATION, RESULTS},
     tensors::Catalog,
 };
 use crate::{
     autodiff::VjpTable,
     base::{ArrayShape, DType, MemorySpace},
-    hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, Sharding, Value, verify},
+    hlo::{Alias, Builder, ComparisonDirection, ModuleBuilder, OpMetadata, Sharding, Value, verify},
     mesh,
     mesh::WithLogicalSharding,
     model::{
@@ -38,18 +39,22 @@ pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepErr
         let args: StepArgs<'_> = inputs
             .iter()
             .map(|slot| {
-                let argument = b.parameter(&slot.role.to_string(), slot.padded_shape());
+                let name = slot.role.to_string();
+                let metadata = OpMetadata::default().nested(&name);
+                let argument = b.parameter(&name, slot.padded_shape()).with_metadata(metadata);
                 let argument = argument.with_logical_sharding(catalog.logical_sharding(slot.role));
-                (slot.role, argument.truncate_to(&slot.shape().dims))
+                let truncated = || argument.truncate_to(&slot.shape().dims);
+                (slot.role, b.root_scope(ARGUMENTS, || b.named_scope(&name, truncated)))
             })
             .collect();
         let results = step.program(kind, b, &args)?;
         outputs = results.iter().map(|&(role, _)| slot(spec, &catalog, role)).collect();
         let values = results.into_iter().zip(&outputs).map(|((role, value), slot)| {
-            let padded = value.pad_to(&slot.padded_shape().dims, 0.0);
+            let padded = || value.pad_to(&slot.padded_shape().dims, 0.0);
+            let padded = b.named_scope(&role.to_string(), padded);
             padded.with_logical_sharding(catalog.logical_sharding(role))
         });
-        Ok::<_, StepError>(b.tuple(&values.collect::<Vec<_>>()))
+        Ok::<_, StepError>(b.root_scope(RESULTS, || b.tuple(&values.collect::<Vec<_>>())))
     })?;
     let aliases = outputs.iter().enumerate().filter_map(|(output, slot)| {
         let parameter = inputs.iter().position(|input| input.role == slot.role)?;
@@ -120,14 +125,14 @@ impl StepBuilder<'_> {
             StepKind::Evaluate => self.evaluate(b, args),
             StepKind::Logits => {
                 let x = self.forward(b, args)?;
-                Ok(vec![(Role::Logits, self.logits(&self.scope, args, x)?)])
+                Ok(vec![(Role::Logits, b.root_scope(FORWARD_HEAD, || self.logits(&self.scope, args, x))?)])
             }
             StepKind::NextLogits => self.next_logits(b, args),
         }
     }
 
     fn train<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
-        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let targets = self.targets(b, args)?;
         let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
         let (mut results, norm) = self.update(b, args, &gradients, targets.num_label_tokens)?;
         results.extend([
@@ -139,12 +144,15 @@ impl StepBuilder<'_> {
     }
 
     fn accumulate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
-        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let targets = self.targets(b, args)?;
         let targets = NextToken { num_label_tokens: args[&Role::NumLabelTokens], ..targets };
         let (loss, gradients) = self.batch_loss_and_gradients(b, args, targets)?;
-        let sums =
-            gradients.into_iter().map(|(id, value)| (Role::Gradient(id), args[&Role::Gradient(id)] + value));
-        Ok(sums.chain([(Role::Loss, args[&Role::Loss] + loss)]).collect())
+        b.root_scope(GRADIENT_ACCUMULATION, || {
+            let loss = (Role::Loss, args[&Role::Loss] + loss);
+            let gradients = gradients.into_iter().map(|(id, value)| (Role::Gradient(id), value));
+            let sums = gradients.map(|(role, value)| (role, args[&role] + value));
+            Ok(sums.chain([loss]).collect())
+        })
     }
 
     fn apply<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
@@ -152,18 +160,22 @@ impl StepBuilder<'_> {
             self.catalog.ids().map(|id| (id, args[&Role::Gradient(id)])).collect();
         let (mut results, norm) = self.update(b, args, &gradients, args[&Role::NumLabelTokens])?;
         let zeroed = gradients.iter().map(|(id, value)| (Role::Gradient(*id), b.full(value.array(), 0.0)));
-        results.extend(zeroed);
+        b.root_scope(GRADIENT_ACCUMULATION, || results.extend(zeroed));
         results.push((Role::GradNorm, norm));
         Ok(results)
     }
 
     fn evaluate<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<ResultValues<'b>, StepError> {
-        let targets = nn::next_token(&self.scope, args[&Role::Labels])?;
+        let targets = self.targets(b, args)?;
         let sum = self.batch_loss(b, args, targets)?;
         Ok(vec![
-            (Role::Loss, per_label_token(sum, targets.num_label_tokens)),
+            (Role::Loss, b.root_scope(FORWARD_LOSS, || per_label_token(sum, targets.num_label_tokens))),
             (Role::NumLabelTokens, targets.num_label_tokens),
         ])
+    }
+
+    fn targets<'b>(&self, b: &'b Builder<'b>, args: &StepArgs<'b>) -> Result<NextToken<'b>, StepError> {
+        Ok(b.root_scope(FORWARD, || nn::next_token(&self.scope, args[&Role::Labels]))?)
     }
 
     fn next_logits<'b>(
@@ -173,9 +185,11 @@ impl StepBuilder<'_> {
     ) -> Result<ResultValues<'b>, StepError> {
         let ModelScope { batch, config, .. } = self.scope;
         let x = self.forward(b, args)?;
-        let at = self.at_position(x, args[&Role::Position]).reshape(&[batch, 1, config.hidden_size]);
-        let logits = self.logits(&ModelScope { seq: 1, ..self.scope }, args, at)?;
-        Ok(vec![(Role::NextLogits, logits.reshape(&[batch, config.vocab_size]))])
+        b.root_scope(FORWARD_HEAD, || {
+            let at = self.at_position(x, args[&Role::Position]).reshape(&[batch, 1, config.hidden_size]);
+            let logits = self.logits(&ModelScope { seq: 1, ..self.scope }, args, at)?;
+            Ok(vec![(Role::NextLogits, logits.reshape(&[batch, config.vocab_size]))])
+        })
     }
 
     /// `x [batch, seq, embed]` at one `position s32[batch]` of each row, `[batch, embed]`: a sum over a mask, which is exact

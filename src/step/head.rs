@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use super::{
     Role, StepError,
     builder::{StepArgs, StepBuilder},
+    scopes::{BACKWARD_HEAD, FORWARD_HEAD},
 };
 use crate::{
     autodiff::{self, SavePolicy},
@@ -65,11 +66,13 @@ impl StepBuilder<'_> {
     ) -> Result<Value<'b>, StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
-        let init = b.scalar(DType::F32, 0.0);
-        let inputs = self.head_inputs(args, chunks, x, target);
-        b.fori_loop("loss", chunks.count, init, inputs, |iteration| {
-            let Iteration { b, index, carry: loss, captures } = iteration;
-            Ok(loss + b.call(forward, &chunks.inputs_at(index, captures).flatten()))
+        b.root_scope(FORWARD_HEAD, || {
+            let init = b.scalar(DType::F32, 0.0);
+            let inputs = self.head_inputs(args, chunks, x, target);
+            b.fori_loop("loss", chunks.count, init, inputs, |iteration| {
+                let Iteration { b, index, carry: loss, captures } = iteration;
+                Ok(loss + b.call(forward, &chunks.inputs_at(index, captures).flatten()))
+            })
         })
     }
 
@@ -87,20 +90,24 @@ impl StepBuilder<'_> {
         let backward =
             autodiff::backward(b.module(), self.scope.templates.vjps(), forward, &[0], SavePolicy::Nothing)?
                 .computation;
-        let inputs = self.head_inputs(args, chunks, x, target);
-        let init = LossAndCotangent {
-            loss: b.scalar(DType::F32, 0.0),
-            dx: b.full(inputs.x.array(), 0.0).with_logical_sharding(nn::residual()),
-        };
-        let sums = b.fori_loop("loss", chunks.count, init, (inputs, cotangent), |iteration| {
-            let Iteration { b, index, carry, captures: (inputs, cotangent) } = iteration;
-            let inputs = chunks.inputs_at(index, inputs).flatten();
-            let loss = carry.loss + b.call(forward, &inputs);
-            let dx = b.call(backward, &[&inputs[..], &[cotangent]].concat()).get(0);
-            let dx = chunks.write(carry.dx, index, dx.with_logical_sharding(nn::residual()));
-            Ok::<_, StepError>(LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) })
+        let sums = b.root_scope(FORWARD_HEAD, || {
+            let inputs = self.head_inputs(args, chunks, x, target);
+            let loss = b.scalar(DType::F32, 0.0);
+            let dx = b.root_scope(BACKWARD_HEAD, || b.full(inputs.x.array(), 0.0));
+            let init = LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) };
+            b.fori_loop("loss", chunks.count, init, (inputs, cotangent), |iteration| {
+                let Iteration { b, index, carry, captures: (inputs, cotangent) } = iteration;
+                let inputs = chunks.inputs_at(index, inputs).flatten();
+                let loss = carry.loss + b.call(forward, &inputs);
+                let dx = b.root_scope(BACKWARD_HEAD, || {
+                    let dx = b.call(backward, &[&inputs[..], &[cotangent]].concat()).get(0);
+                    chunks.write(carry.dx, index, dx.with_logical_sharding(nn::residual()))
+                });
+                Ok::<_, StepError>(LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) })
+            })
         })?;
-        Ok((sums.loss, sums.dx.truncate_to(&x.dims())))
+        let dx = b.root_scope(BACKWARD_HEAD, || sums.dx.truncate_to(&x.dims()));
+        Ok((sums.loss, dx))
     }
 
     /// The computation from [`HeadInputs`] of `length` positions to the sum of their loss.

@@ -156,15 +156,22 @@ impl StepBuilder<'_> {
         captures: &LayerCaptures<'b>,
         layer: Value<'b>,
     ) -> LayerInputs<'b> {
+        let b = x.builder();
         let params = captures.stacks.iter().map(|(&role, &stack)| {
             // One layer is gathered at a time, and freed after it.
             let stored = self.catalog.logical_sharding(role).layer_slice();
-            let slice = slice_on_device(stack, layer, self.spec.options.memory(role));
+            let name = role.to_string();
+            let slice = || slice_on_device(stack.named(&name), layer, self.spec.options.memory(role));
+            let slice = b.named_scope(&name, slice);
             let computed = stored.in_compute();
             (role, slice.with_logical_sharding(stored).with_logical_sharding(computed))
         });
         let params = params.collect();
-        let scales = self.catalog.adapted().map(|linear| (linear, self.scale(layer, linear))).collect();
+        let scales = self.catalog.adapted().map(|linear| {
+            let scale = || self.scale(layer, linear);
+            (linear, b.named_scope(linear.name(), scale).named("scale"))
+        });
+        let scales = scales.collect();
         LayerInputs { x, shared: captures.shared, params, scales }
     }
 

@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use super::{
     StepError,
     builder::{StepArgs, StepBuilder, index},
+    scopes::MICRO_BATCHES,
 };
 use crate::{
     base::{DType, Diagnostic, Diagnostics, Location},
@@ -82,16 +83,22 @@ impl StepBuilder<'_> {
         }
         let rows = batch / count;
         let step = StepBuilder { scope: ModelScope { batch: rows, ..self.scope }, ..*self };
-        b.fori_loop("micro_batches", count, zeros(), (args.clone(), targets), |iteration| {
-            let Iteration { b, index: number, carry: sums, captures: (mut args, mut targets) } = iteration;
-            let first = number * index(b, rows);
-            for role in self.catalog.rows() {
-                args.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
-            }
-            targets.target = rows_from(targets.target, first, rows);
-            let found = body(&step, b, &args, targets)?;
-            let added = sums.flatten().into_iter().zip(found.flatten()).map(|(sum, value)| sum + value);
-            Ok(sums.unflatten(&mut added.collect::<Vec<_>>().into_iter()))
+        b.root_scope(MICRO_BATCHES, || {
+            b.fori_loop("micro_batches", count, zeros(), (args.clone(), targets), |iteration| {
+                let Iteration { b, index: number, carry: sums, captures: (mut args, mut targets) } =
+                    iteration;
+                for (role, value) in &args {
+                    value.named(&role.to_string());
+                }
+                let first = number * index(b, rows);
+                for role in self.catalog.rows() {
+                    args.entry(role).and_modify(|value| *value = rows_from(*value, first, rows));
+                }
+                targets.target = rows_from(targets.target, first, rows);
+                let found = body(&step, b, &args, targets)?;
+                let added = sums.flatten().into_iter().zip(found.flatten()).map(|(sum, value)| sum + value);
+                Ok(sums.unflatten(&mut added.collect::<Vec<_>>().into_iter()))
+            })
         })
     }
 }

@@ -14,6 +14,7 @@ mod micro;
 mod options;
 mod passes;
 mod remat;
+pub mod scopes;
 mod slots;
 mod spec;
 mod tensors;

@@ -9,8 +9,10 @@ use super::{
     layer::Layer,
     layer_slice::LayerSlice,
     remat::{LayerRange, RematSchedule},
+    scopes::{BACKWARD_HEAD, BACKWARD_LAYERS, FORWARD, FORWARD_LAYERS, FORWARD_LOSS, RESIDUALS},
 };
 use crate::{
+    autodiff::REMATTED,
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Builder, CompId, Iteration, Value, ValueTree},
     mesh::{Dim, LogicalSharding, WithLogicalSharding},
@@ -30,7 +32,7 @@ impl StepBuilder<'_> {
         targets: NextToken<'b>,
     ) -> Result<(Value<'b>, IndexMap<AdapterId, Value<'b>>), StepError> {
         let NextToken { target, num_label_tokens } = targets;
-        let (x, captures) = self.embedded(b, args)?;
+        let (x, captures) = b.root_scope(FORWARD, || self.embedded(b, args))?;
         let remat = self.remat();
         let schedule = self.remat_schedule(remat);
         let mut layer = self.layer(b.module(), remat.save_policy())?;
@@ -38,18 +40,24 @@ impl StepBuilder<'_> {
         layer.residuals.x.memory = schedule.layer_inputs;
         let pass = LayerPass { step: self, schedule, layer, group_input };
 
-        let first = index(b, schedule.num_groups * schedule.group_len);
-        let tail = LayerRange { first, len: schedule.tail_len };
-        let (x, inputs) = pass.groups_forward(b, x, &captures)?;
-        let (x, residuals) = pass.forward_with_residuals(b, tail, x, &captures)?;
-        let cotangent = per_label_token(b.scalar(DType::F32, 1.0), num_label_tokens);
+        let (x, inputs, tail, residuals) = b.root_scope(FORWARD_LAYERS, || {
+            let first = index(b, schedule.num_groups * schedule.group_len);
+            let tail = LayerRange { first, len: schedule.tail_len };
+            let (x, inputs) = pass.groups_forward(b, x, &captures)?;
+            let (x, residuals) = pass.forward_with_residuals(b, tail, x, &captures)?;
+            Ok::<_, StepError>((x, inputs, tail, residuals))
+        })?;
+        let one = || b.scalar(DType::F32, 1.0);
+        let cotangent = b.root_scope(BACKWARD_HEAD, || per_label_token(one(), num_label_tokens));
         let (loss, dx) = self.head_loss_and_cotangent(b, args, x, target, cotangent)?;
 
-        let factors = self.zero_gradients(b);
-        let carry = Cotangents { x: dx.with_logical_sharding(nn::residual()), factors };
-        let carry = pass.backward(b, tail, carry, &captures, residuals)?;
-        let Cotangents { factors, .. } = pass.groups_backward(b, carry, &captures, inputs)?;
-        Ok((per_label_token(loss, num_label_tokens), factors))
+        let Cotangents { factors, .. } = b.root_scope(BACKWARD_LAYERS, || {
+            let factors = self.zero_gradients(b);
+            let carry = Cotangents { x: dx.with_logical_sharding(nn::residual()), factors };
+            let carry = pass.backward(b, tail, carry, &captures, residuals)?;
+            pass.groups_backward(b, carry, &captures, inputs)
+        })?;
+        Ok((b.root_scope(FORWARD_LOSS, || per_label_token(loss, num_label_tokens)), factors))
     }
 
     /// Runs all layers forward; returns the output of the last, `[batch, seq, embed]`.
@@ -58,10 +66,12 @@ impl StepBuilder<'_> {
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let (x, captures) = self.embedded(b, args)?;
+        let (x, captures) = b.root_scope(FORWARD, || self.embedded(b, args))?;
         let layer = self.forward_layer(b.module())?.computation;
-        let all = LayerRange { first: index(b, 0), len: self.num_layers() };
-        self.layers_forward(b, all, layer, x, &captures)
+        b.root_scope(FORWARD_LAYERS, || {
+            let all = LayerRange { first: index(b, 0), len: self.num_layers() };
+            self.layers_forward(b, all, layer, x, &captures)
+        })
     }
 
     /// Runs layers forward; returns the output of the last.
@@ -110,8 +120,11 @@ impl StepBuilder<'_> {
 
     /// Zero gradients of each factor, with all layers stacked.
     pub(super) fn zero_gradients<'b>(&self, b: &'b Builder<'b>) -> IndexMap<AdapterId, Value<'b>> {
-        let zeros = |(id, slice): (AdapterId, LayerSlice)| (id, slice.zeros(b, self.num_layers()));
-        self.gradient_slices().into_iter().map(zeros).collect()
+        let zeros = |(id, slice): (AdapterId, LayerSlice)| {
+            let scope = Role::Gradient(id).to_string();
+            (id, b.named_scope(&scope, || slice.zeros(b, self.num_layers())))
+        };
+        b.root_scope(BACKWARD_LAYERS, || self.gradient_slices().into_iter().map(zeros).collect())
     }
 }
 
@@ -136,10 +149,11 @@ impl LayerPass<'_> {
         if schedule.num_groups == 0 {
             return Ok((x, None));
         }
-        let init = GroupsCarry { x, inputs: group_input.zeros(b, schedule.num_groups) };
+        let zeros = || group_input.zeros(b, schedule.num_groups);
+        let init = GroupsCarry { x, inputs: b.named_scope(RESIDUALS, zeros) };
         let last = b.fori_loop("groups", schedule.num_groups, init, captures.clone(), |iteration| {
             let Iteration { b, index: group, carry: GroupsCarry { x, inputs }, captures } = iteration;
-            let inputs = group_input.write(inputs, group, x);
+            let inputs = b.named_scope(RESIDUALS, || group_input.write(inputs, group, x));
             let range = schedule.group(group);
             let x = self.step.layers_forward(b, range, self.layer.forward, x, &captures)?;
             Ok::<_, StepError>(GroupsCarry { x, inputs })
@@ -161,8 +175,10 @@ impl LayerPass<'_> {
         b.fori_loop("groups.backward", schedule.num_groups, carry, captures, |iteration| {
             let Iteration { b, index: done, carry, captures: (captures, inputs) } = iteration;
             let group = index(b, schedule.num_groups - 1) - done;
-            let x = group_input.read(inputs, group);
-            let (_, residuals) = self.forward_with_residuals(b, schedule.group(group), x, &captures)?;
+            let x = b.named_scope(RESIDUALS, || group_input.read(inputs, group));
+            let (_, residuals) = b.named_scope(REMATTED, || {
+                self.forward_with_residuals(b, schedule.group(group), x, &captures)
+            })?;
             self.backward(b, schedule.group(group), carry, &captures, residuals)
         })
     }
@@ -177,8 +193,10 @@ impl LayerPass<'_> {
     ) -> Result<(Value<'b>, LayerResiduals<Value<'b>>), StepError> {
         let slices = &self.layer.residuals;
         let zeros = |slice: &LayerSlice| slice.zeros(b, range.len);
-        let residuals =
-            LayerResiduals { x: zeros(&slices.x), saved: slices.saved.iter().map(zeros).collect() };
+        let residuals = b.named_scope(RESIDUALS, || LayerResiduals {
+            x: zeros(&slices.x),
+            saved: slices.saved.iter().map(zeros).collect(),
+        });
         let captures = (captures.clone(), range.first);
         let init = ForwardCarry { x, residuals };
         let last = b.fori_loop("forward", range.len, init, captures, |iteration| {
@@ -186,10 +204,10 @@ impl LayerPass<'_> {
             let inputs = self.step.layer_inputs(carry.x, &captures, first + index);
             let (x, found) = self.layer.forward_with_residuals(b, &inputs);
             let saved = slices.saved.iter().zip(carry.residuals.saved).zip(found.saved);
-            let residuals = LayerResiduals {
+            let residuals = b.named_scope(RESIDUALS, || LayerResiduals {
                 x: slices.x.write(carry.residuals.x, index, found.x),
                 saved: saved.map(|((slice, stack), value)| slice.write(stack, index, value)).collect(),
-            };
+            });
             Ok::<_, StepError>(ForwardCarry { x, residuals })
         })?;
         Ok((last.x, last.residuals))
@@ -212,15 +230,17 @@ impl LayerPass<'_> {
             let Iteration { b, index: done, carry, captures: (residuals, (captures, first)) } = iteration;
             let index = index(b, range.len - 1) - done;
             let layer = first + index;
-            let x = slices.x.read(residuals.x, index);
-            let saved = slices.saved.iter().zip(residuals.saved);
-            let saved: Vec<Value<'_>> = saved.map(|(slice, stack)| slice.read(stack, index)).collect();
+            let (x, saved) = b.named_scope(RESIDUALS, || {
+                let x = slices.x.read(residuals.x, index);
+                let saved = slices.saved.iter().zip(residuals.saved);
+                (x, saved.map(|(slice, stack)| slice.read(stack, index)).collect::<Vec<_>>())
+            });
             let inputs = self.step.layer_inputs(x, &captures, layer);
             let found = self.layer.vjp(b, &inputs, carry.x, &saved);
-            let factors = carry
-                .factors
-                .into_iter()
-                .map(|(id, stack)| (id, gradients[&id].write(stack, layer, found.factors[&id])));
+            let factors = carry.factors.into_iter().map(|(id, stack)| {
+                let write = || gradients[&id].write(stack, layer, found.factors[&id]);
+                (id, b.named_scope(&Role::Gradient(id).to_string(), write))
+            });
             Ok(Cotangents { x: found.x.with_logical_sharding(nn::residual()), factors: factors.collect() })
         })
     }

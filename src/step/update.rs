@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use super::{
     Role, StepError,
     builder::{ResultValues, StepArgs, StepBuilder},
+    scopes::OPTIMIZER,
 };
 use crate::{
     base::DType,
@@ -23,15 +24,25 @@ impl StepBuilder<'_> {
         gradients: &IndexMap<AdapterId, Value<'b>>,
         num_label_tokens: Value<'b>,
     ) -> Result<(ResultValues<'b>, Value<'b>), StepError> {
+        b.root_scope(OPTIMIZER, || self.update_in_scope(b, args, gradients, num_label_tokens))
+    }
+
+    fn update_in_scope<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        args: &StepArgs<'b>,
+        gradients: &IndexMap<AdapterId, Value<'b>>,
+        num_label_tokens: Value<'b>,
+    ) -> Result<(ResultValues<'b>, Value<'b>), StepError> {
         let values: Vec<Value<'b>> = gradients.values().copied().collect();
-        let norm = global_norm(&values);
+        let norm = b.named_scope("grad_norm", || global_norm(&values));
         let finite = b.push(Opcode::IsFinite, &[norm], Attrs::Plain, None);
         let apply = num_label_tokens.compare(ComparisonDirection::Gt, b.scalar(DType::S32, 0.0)).and(finite);
         let updates = args[&Role::Updates];
         let next = updates + 1.0;
         let update = Update {
             learning_rate: args[&Role::LearningRate],
-            clip: clip_factor(norm, self.spec.max_grad_norm),
+            clip: b.named_scope("clip", || clip_factor(norm, self.spec.max_grad_norm)),
             updates: next,
             apply,
         };

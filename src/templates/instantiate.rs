@@ -67,7 +67,8 @@ impl<'m> Instantiator<'m> {
         args: &[(&str, TemplateArg)],
         arguments: &[Value<'b>],
     ) -> Result<Value<'b>, TemplateError> {
-        Ok(b.call(self.instantiate(name, args)?, arguments).named(name))
+        let callee = self.instantiate(name, args)?;
+        Ok(b.named_scope(name, || b.call(callee, arguments)).named(name))
     }
 
     /// The template `name`, which must have the given signature if it replaces a built-in one.
@@ -90,7 +91,9 @@ impl<'m> Instantiator<'m> {
         {
             signature.check(&located, &source.file)?;
         }
-        let entry = self.module.import(&located, &source.file);
+        // The bytes of a module must not depend on the folder of replaced templates.
+        let replaced = self.templates.is_replaced(name).then(|| format!("{name}.hlo"));
+        let entry = self.module.import(&located, &source.file, replaced.as_ref().unwrap_or(&source.file));
         self.instances.borrow_mut().insert(key, entry);
         Ok(entry)
     }
@@ -132,5 +135,22 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.to_string(), "hlo-templates/swiglu.hlo:5: no argument for template parameter: $seq");
         assert_eq!(error.hint().unwrap(), "did you mean `$seqq`?");
+    }
+
+    #[test]
+    fn a_module_does_not_depend_on_the_folder_of_replaced_templates() {
+        let source = TemplateLibrary::embedded().find("swiglu").unwrap().text;
+        let module = || {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("swiglu.hlo"), &source).unwrap();
+            let templates = TemplateLibrary::replaced_from(folder.path(), None, &[]).unwrap();
+            let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
+            let args = template_args! { t: DType::F32, batch: 2, seq: 4, mlp: 8 };
+            let entry = Instantiator::new(&templates, &module, &vjps).instantiate("swiglu", args).unwrap();
+            text::print_module(&module.finish("m", entry, vec![]))
+        };
+        let printed = module();
+        assert!(printed.contains("op_name=\"sigmoid\" source_file=\"swiglu.hlo\" source_line="), "{printed}");
+        assert_eq!(printed, module());
     }
 }

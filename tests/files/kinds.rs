@@ -3,7 +3,11 @@
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
     base::Partitioner,
-    hlo::{ModuleBuilder, Verified, proto, raw, stablehlo, text, verify},
+    hlo::{
+        ModuleBuilder, Verified, proto, raw, stablehlo,
+        text::{self, MetadataText},
+        verify,
+    },
 };
 
 use super::{Input, TestResult, step};
@@ -24,7 +28,7 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "round_trip", settings: &[], run: round_trip },
     Kind { name: "proto", settings: &[], run: through_proto },
     Kind { name: "stablehlo", settings: &["partitioner"], run: to_stablehlo },
-    Kind { name: "autodiff", settings: &["wrt", "save"], run: differentiate },
+    Kind { name: "autodiff", settings: &["wrt", "save", "metadata"], run: differentiate },
     Kind { name: "annotation", settings: step::ANNOTATION_SETTINGS, run: step::annotation },
     Kind { name: "lowering", settings: step::LOWERING_SETTINGS, run: step::lowering },
     Kind { name: "host_offload", settings: step::HOST_OFFLOAD_SETTINGS, run: step::host_offload },
@@ -104,7 +108,7 @@ fn differentiate(input: &Input) -> TestResult<String> {
     let wrt = input.numbers("wrt")?;
     let located = text::parse_located(&input.text, &input.name)?;
     let builder = ModuleBuilder::new();
-    let primal = builder.import(&located, &input.name);
+    let primal = builder.import(&located, &input.name, &input.name);
     let backward = match backward(&builder, &VjpTable::default(), primal, &wrt, policy) {
         Ok(backward) => backward,
         Err(error) => return Ok(error.to_string()),
@@ -114,9 +118,16 @@ fn differentiate(input: &Input) -> TestResult<String> {
     let residuals: Vec<&str> = residuals.collect();
     let module = verify(builder.finish("backward", backward.computation, vec![]))?;
     let forward = &located.module.computations;
-    let added = computations(&text::print(&module), |name| forward.iter().all(|old| old.name != name));
+    let printed = text::print_with(module.module(), metadata(input)?);
+    let added = computations(&printed, |name| forward.iter().all(|old| old.name != name));
     let residuals = if residuals.is_empty() { "none".to_owned() } else { residuals.join(", ") };
     Ok(format!("// residuals: {residuals}\n\n{added}"))
+}
+
+/// Whether the expected text has metadata, which it has not by default.
+pub fn metadata(input: &Input) -> TestResult<MetadataText> {
+    let choices = [("hidden", MetadataText::Hidden), ("shown", MetadataText::Shown)];
+    input.choice("metadata", &choices, MetadataText::Hidden)
 }
 
 /// The computations of printed HLO text whose names are accepted.

@@ -11,10 +11,14 @@ use hloom::{
     templates::TemplateLibrary,
 };
 
-use super::{Input, TestResult, kinds::computations};
+use super::{
+    Input, TestResult,
+    kinds::{computations, metadata},
+};
 
 pub const ANNOTATION_SETTINGS: &[&str] = &["model", "batch", "seq", "packing", "devices", "computations"];
-pub const LOWERING_SETTINGS: &[&str] = &["model", "batch", "seq", "packing", "remat", "computations"];
+pub const LOWERING_SETTINGS: &[&str] =
+    &["model", "batch", "seq", "packing", "remat", "computations", "metadata"];
 pub const HOST_OFFLOAD_SETTINGS: &[&str] = &["model", "batch", "seq", "packing", "remat", "weights"];
 
 /// A model with adapters.
@@ -63,7 +67,8 @@ fn is_shown(input: &Input, name: &str) -> bool {
 pub fn lowering(input: &Input) -> TestResult<String> {
     let adapted = Adapted::new(input)?;
     let module = train_step(adapted.workload(input)?, input, None)?;
-    Ok(computations(&text::print(&module), |name| is_shown(input, name)))
+    let printed = text::print_with(module.module(), metadata(input)?);
+    Ok(computations(&printed, |name| is_shown(input, name)))
 }
 
 /// The shardings of the requested computations, in the terms of the partitioner that the mesh config requests.

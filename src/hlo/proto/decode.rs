@@ -6,13 +6,19 @@ use super::{
     decode_attrs::attrs,
     decode_shape::shape,
     ints::index,
-    messages::{AliasEntryProto, HloComputationProto, HloInstructionProto, HloModuleProto, ShapeProto},
+    messages::{
+        AliasEntryProto, HloComputationProto, HloInstructionProto, HloModuleProto, OpMetadataProto,
+        ShapeProto,
+    },
     sharding::sharding,
     wire,
 };
 use crate::{
     base::{Diagnostic, Location, MemorySpace},
-    hlo::{Alias, Annotations, CompId, Computation, Instr, InstrId, Module, memory::take_host_parameters},
+    hlo::{
+        Alias, Annotations, CompId, Computation, Instr, InstrId, MetadataTable, Module, OpMetadata,
+        memory::take_host_parameters,
+    },
 };
 
 /// An error of decoding a module.
@@ -55,8 +61,15 @@ pub fn decode(bytes: &[u8]) -> Result<Module, ProtoError> {
 fn decode_module(proto: HloModuleProto) -> Result<Module, Diagnostic> {
     let mut ids = HashMap::with_capacity(proto.computations.len());
     let mut computations = Vec::with_capacity(proto.computations.len());
-    for (index, computation) in proto.computations.into_iter().enumerate() {
+    let mut metadata = MetadataTable::default();
+    for (index, mut computation) in proto.computations.into_iter().enumerate() {
         let (id, location) = (computation.id, Location::file(&computation.name));
+        for (instr, proto) in computation.instructions.iter_mut().enumerate() {
+            let Some(found) = proto.metadata.take() else { continue };
+            let found =
+                op_metadata(found).map_err(|error| error.located(location.clone().at(&proto.name)))?;
+            metadata.set(CompId::new(index), InstrId::new(instr), found);
+        }
         computations.push(decode_computation(computation, &ids)?);
         if ids.insert(id, CompId::new(index)).is_some() {
             return Err(Diagnostic::error(location, format!("duplicate computation id {id}")));
@@ -82,8 +95,17 @@ fn decode_module(proto: HloModuleProto) -> Result<Module, Diagnostic> {
         aliases,
         host_parameters,
         frontend_attributes,
+        metadata,
         annotations: Annotations::default(),
     })
+}
+
+fn op_metadata(proto: OpMetadataProto) -> Result<OpMetadata, Diagnostic> {
+    let OpMetadataProto { op_type, op_name, source_file, source_line } = proto;
+    let source_line = u32::try_from(source_line)
+        .map_err(|_| Diagnostic::from(format!("expected a line of at least zero, found {source_line}")))?;
+    let [op_type, op_name, source_file] = [op_type, op_name, source_file].map(Into::into);
+    Ok(OpMetadata { op_type, op_name, source_file, source_line })
 }
 
 fn alias(entry: &AliasEntryProto) -> Result<Alias, Diagnostic> {

@@ -7,7 +7,7 @@ use super::{
     messages::{
         API_VERSION_ORIGINAL, AliasEntryProto, DotDimensionNumbers, FrontendAttributes,
         GatherDimensionNumbers, HloComputationProto, HloInputOutputAliasProto, HloInstructionProto,
-        HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS, OpMetadata, PaddingConfig,
+        HloModuleProto, LayoutProto, LiteralProto, MAY_ALIAS, OpMetadataProto, PaddingConfig,
         PaddingConfigDimension, ProgramShapeProto, ScatterDimensionNumbers, ShapeProto, SliceDimensions,
         TUPLE,
     },
@@ -16,24 +16,24 @@ use super::{
 use crate::{
     base::{ArrayShape, DType, Literal, MemorySpace, Shape},
     hlo::{
-        Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
-        ScatterDims, SideEffect, SliceDim, Verified,
+        Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId, Module,
+        OpMetadata, PadDim, ScatterDims, SideEffect, SliceDim, Verified,
     },
 };
 
 /// Encodes a module as a serialized `HloModuleProto`. Equal modules have equal bytes.
 ///
 /// As in XLA, computation ids count from one and instruction ids over the module. Every array has a row-major layout in
-/// device memory; memory spaces of entry parameters are in the program shape of the module only. The `op_name` of each
-/// instruction is `computation/instruction`. XLA requires instruction names that are unique in the module: a name that
-/// an earlier computation has gets the id as a suffix.
+/// device memory; memory spaces of entry parameters are in the program shape of the module only. XLA requires instruction
+/// names that are unique in the module: a name that an earlier computation has gets the id as a suffix.
 pub fn encode(module: &Verified) -> Vec<u8> {
     let Module { name, computations, entry: entry_id, aliases, host_parameters, .. } = module.module();
     let mut first_id = 1;
     let mut names = HashSet::new();
     let mut encoded = Vec::with_capacity(computations.len());
     for (id, computation) in module.computations() {
-        encoded.push(computation_proto(id, computation, first_id, &mut names));
+        let metadata = |instr| module.module().metadata.get(id, instr).map(metadata_proto);
+        encoded.push(computation_proto(id, computation, first_id, &mut names, metadata));
         first_id += computation.instrs.len();
     }
     let entry = module.entry();
@@ -73,6 +73,7 @@ fn computation_proto(
     computation: &Computation,
     first_id: usize,
     names: &mut HashSet<String>,
+    metadata: impl Fn(InstrId) -> Option<OpMetadataProto>,
 ) -> HloComputationProto {
     let Computation { name, instrs, root } = computation;
     HloComputationProto {
@@ -81,14 +82,23 @@ fn computation_proto(
             .iter()
             .enumerate()
             .map(|(index, instr)| {
-                let op_name = format!("{name}/{}", instr.name);
                 let proto = instr_proto(instr, first_id + index, first_id, names);
-                HloInstructionProto { metadata: Some(OpMetadata { op_name }), ..proto }
+                HloInstructionProto { metadata: metadata(InstrId::new(index)), ..proto }
             })
             .collect(),
         program_shape: Some(program_shape(computation)),
         id: computation_number(id),
         root_id: int(first_id + root.index()),
+    }
+}
+
+fn metadata_proto(metadata: &OpMetadata) -> OpMetadataProto {
+    let OpMetadata { op_type, op_name, source_file, source_line } = metadata;
+    OpMetadataProto {
+        op_type: op_type.to_string(),
+        op_name: op_name.to_string(),
+        source_file: source_file.to_string(),
+        source_line: i32::try_from(*source_line).unwrap_or_default(),
     }
 }
 

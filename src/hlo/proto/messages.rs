@@ -60,9 +60,15 @@ pub(super) struct HloComputationProto {
 
 /// The origin of an instruction, which XLA keeps through its passes.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct OpMetadata {
+pub(super) struct OpMetadataProto {
+    #[prost(string, tag = "1")]
+    pub op_type: String,
     #[prost(string, tag = "2")]
     pub op_name: String,
+    #[prost(string, tag = "3")]
+    pub source_file: String,
+    #[prost(int32, tag = "4")]
+    pub source_line: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -74,7 +80,7 @@ pub(super) struct HloInstructionProto {
     #[prost(message, optional, tag = "3")]
     pub shape: Option<ShapeProto>,
     #[prost(message, optional, tag = "7")]
-    pub metadata: Option<OpMetadata>,
+    pub metadata: Option<OpMetadataProto>,
     #[prost(message, optional, tag = "8")]
     pub literal: Option<LiteralProto>,
     #[prost(int64, tag = "9")]

@@ -21,6 +21,8 @@ pub struct ComputedValue {
     pub name: String,
     /// Its opcode, in XLA's spelling.
     pub opcode: String,
+    /// Its `op_name` ([`metadata`](crate::hlo::metadata)); empty if it has none.
+    pub op_name: String,
     /// The computation of the instruction.
     pub computation: String,
     /// Bytes of its elements in device memory; zero if it is in host memory.
@@ -92,6 +94,10 @@ pub fn computed_values(bytes: &[u8]) -> Result<Vec<ComputedValue>, ProtoError> {
             values.push(ComputedValue {
                 name: instruction.name.clone(),
                 opcode: instruction.opcode.clone(),
+                op_name: instruction
+                    .metadata
+                    .as_ref()
+                    .map_or_else(String::new, |found| found.op_name.clone()),
                 computation: computation.name.clone(),
                 bytes: instruction.shape.as_ref().map_or(0, bytes_of),
             });

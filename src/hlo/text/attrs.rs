@@ -8,14 +8,13 @@ use super::{
 use crate::{
     base::{DType, Diagnostic, Literal, nearest_hint},
     hlo::{
-        Attrs, AttrsKind, CompId, ComparisonDirection, CustomCall, DotDims, GatherDims, Instr, Opcode,
-        PadDim, ScatterDims, SideEffect, SliceDim, UnknownComparisonDirection,
+        Attrs, AttrsKind, CompId, ComparisonDirection, CustomCall, DotDims, GatherDims, Instr, OpMetadata,
+        Opcode, PadDim, ScatterDims, SideEffect, SliceDim, UnknownComparisonDirection,
     },
 };
 
 /// Attributes that change no result, and that the IR does not represent.
 const SKIPPED: &[&str] = &[
-    "metadata",
     "backend_config",
     "origin",
     "stack_frame_id",
@@ -92,6 +91,8 @@ fn known(kind: AttrsKind) -> (&'static [&'static str], &'static [&'static str]) 
 pub(super) struct AttrReader<'p, 'a> {
     pub cursor: &'p mut TokenCursor<'a>,
     pub module: &'p mut UnresolvedModule<'a>,
+    /// The metadata, once it is read.
+    pub metadata: Option<OpMetadata>,
 }
 
 impl<'a> AttrReader<'_, 'a> {
@@ -165,6 +166,7 @@ impl<'a> AttrReader<'_, 'a> {
             (Attrs::CustomCall(call), "backend_config") => call.backend_config = self.config()?,
             (_, "sharding") => instr.sharding = Some(self.cursor.sharding()?),
             (_, "frontend_attributes") => instr.frontend_attributes = self.cursor.frontend_attributes()?,
+            (_, "metadata") => self.metadata = Some(self.cursor.metadata()?),
             (_, name) if SKIPPED.contains(&name) => self.cursor.skip_value()?,
             _ => return Ok(false),
         }

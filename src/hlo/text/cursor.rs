@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     base::{ArrayShape, DType, Diagnostic, Literal, MemorySpace, Shape, did_you_mean},
-    hlo::limits::{MAX_DIMS, MAX_TUPLE_NESTING},
+    hlo::{
+        OpMetadata,
+        limits::{MAX_DIMS, MAX_TUPLE_NESTING},
+    },
 };
 
 pub(super) struct TokenCursor<'a> {
@@ -181,6 +184,29 @@ impl<'a> TokenCursor<'a> {
         self.lexer.skip(length - 1);
         self.advance();
         Ok(text.get(..length).unwrap_or_default())
+    }
+
+    /// `{op_name="f/add" source_file="f.hlo" source_line=3}`; other fields are skipped.
+    pub(super) fn metadata(&mut self) -> Result<OpMetadata, Diagnostic> {
+        let mut metadata = OpMetadata::default();
+        self.expect('{')?;
+        while !self.accept('}') {
+            match self.attr_name()? {
+                "op_type" => metadata.op_type = self.string()?.into(),
+                "op_name" => metadata.op_name = self.string()?.into(),
+                "source_file" => metadata.source_file = self.string()?.into(),
+                "source_line" => metadata.source_line = self.source_line()?,
+                _ => drop(self.skip_group()?),
+            }
+        }
+        Ok(metadata)
+    }
+
+    fn source_line(&mut self) -> Result<u32, Diagnostic> {
+        let at = self.at();
+        let line = self.int()?;
+        let too_large = || at.error(format!("expected a line below 2^31, found {line}"));
+        i32::try_from(line).map(i32::cast_unsigned).map_err(|_| too_large())
     }
 
     /// Skips the value of an ignored attribute, up to a comma or the end of the line.

@@ -12,7 +12,7 @@ mod value;
 mod word;
 
 pub use parse::{parse, parse_located};
-pub use print::{print, print_module};
+pub use print::{MetadataText, print, print_module, print_with};
 pub use resolve::LocatedModule;
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{
     base::{Diagnostic, Diagnostics, Location, MemorySpace, Shape, nearest_hint},
-    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, Opcode, UnknownOpcode, memory},
+    hlo::{Alias, Attrs, Computation, Instr, InstrId, Module, OpMetadata, Opcode, UnknownOpcode, memory},
 };
 
 /// Parses an HLO module. `file` is the name of the source in diagnostics.
 ///
 /// It accepts what [`print`](super::print()) writes and more of what XLA prints: `%`, operand shapes, signatures,
-/// row-major layouts, comments. Attributes that the IR does not represent and that change no result (metadata, hints)
-/// are skipped; other unknown attributes are errors. Computations may be in any order. A module without `ENTRY` must
+/// row-major layouts, comments. Attributes that the IR does not represent and that change no result (hints, parts of the
+/// metadata that are not in [`OpMetadata`]) are skipped; other unknown attributes are errors. Computations may be in any order. A module without `ENTRY` must
 /// have a single computation. Every shape is checked against the one that follows from the operands.
 ///
 /// # Errors
@@ -61,6 +61,7 @@ struct HloParser<'a> {
 struct ComputationScope<'a> {
     instrs: Vec<Instr>,
     positions: Vec<Position>,
+    metadata: Vec<(InstrId, OpMetadata)>,
     root: Option<InstrId>,
     /// In order, so that the hint about an unknown name is the same in every run.
     names: BTreeMap<&'a str, Definition>,
@@ -230,7 +231,8 @@ impl<'a> HloParser<'a> {
         if is_entry && self.module.entry.replace(id).is_some() {
             return Err(at.error("duplicate `ENTRY`").on(name));
         }
-        self.module.define(id, UnresolvedComputation { computation, at, positions: scope.positions })
+        let ComputationScope { positions, metadata, .. } = scope;
+        self.module.define(id, UnresolvedComputation { computation, at, positions, metadata })
     }
 
     /// Parses one instruction into `scope`, or reports its error and skips it.
@@ -245,8 +247,9 @@ impl<'a> HloParser<'a> {
             }
         };
         let definition = match self.operation(name, scope) {
-            Ok(instr) => {
+            Ok((instr, metadata)) => {
                 let id = InstrId::new(scope.instrs.len());
+                scope.metadata.extend(metadata.map(|metadata| (id, metadata)));
                 scope.instrs.push(instr);
                 scope.positions.push(at);
                 if is_root && scope.root.replace(id).is_some() {
@@ -268,7 +271,11 @@ impl<'a> HloParser<'a> {
     }
 
     /// `= f32[2] add(a, b), metadata={...}`, the part of an instruction after its name.
-    fn operation(&mut self, name: &str, scope: &ComputationScope<'a>) -> Result<Instr, InstrError> {
+    fn operation(
+        &mut self,
+        name: &str,
+        scope: &ComputationScope<'a>,
+    ) -> Result<(Instr, Option<OpMetadata>), InstrError> {
         self.cursor.expect('=')?;
         let shape = self.cursor.shape()?;
         let opcode = self.opcode()?;
@@ -286,13 +293,14 @@ impl<'a> HloParser<'a> {
             }
             _ => instr.operands = self.operands(scope)?,
         }
-        let mut reader = AttrReader { cursor: &mut self.cursor, module: &mut self.module };
+        let mut reader = AttrReader { cursor: &mut self.cursor, module: &mut self.module, metadata: None };
         reader.read(&mut instr)?;
+        let metadata = reader.metadata;
         let at_end = matches!(self.cursor.kind(), HloTokenKind::End | HloTokenKind::Mark('}'));
         if !self.cursor.token().leads_line && !at_end {
             return Err(self.cursor.unexpected("the end of the line").into());
         }
-        Ok(instr)
+        Ok((instr, metadata))
     }
 
     fn opcode(&mut self) -> Result<Opcode, Diagnostic> {

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     base::{MemorySpace, Shape},
     hlo::{
-        Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, Module, PadDim,
-        ScatterDims, SideEffect, SliceDim, Verified,
+        Alias, Attrs, CompId, Computation, CustomCall, DotDims, GatherDims, Instr, InstrId, Module,
+        OpMetadata, PadDim, ScatterDims, SideEffect, SliceDim, Verified,
     },
 };
 
@@ -25,10 +25,24 @@ pub fn print(module: &Verified) -> String {
 
 /// Like [`print()`], for a module that is not verified: an invalid reference is printed as `?`.
 pub fn print_module(module: &Module) -> String {
-    ModuleText(module).to_string()
+    ModuleText(module, MetadataText::Shown).to_string()
 }
 
-struct ModuleText<'a>(&'a Module);
+/// Like [`print_module()`], with or without the metadata of instructions.
+pub fn print_with(module: &Module, metadata: MetadataText) -> String {
+    ModuleText(module, metadata).to_string()
+}
+
+/// Whether the text of a module has the metadata of instructions, which makes its lines twice as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataText {
+    /// With metadata.
+    Shown,
+    /// Without metadata.
+    Hidden,
+}
+
+struct ModuleText<'a>(&'a Module, MetadataText);
 
 impl Display for ModuleText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -54,9 +68,14 @@ impl Display for ModuleText<'_> {
             let Computation { name, instrs, root } = computation;
             let entry = if index == entry.index() { "ENTRY " } else { "" };
             writeln!(f, "\n{entry}{} {{", NameText(name))?;
+            let id = CompId::new(index);
             for (index, instr) in instrs.iter().enumerate() {
                 let root = if index == root.index() { "ROOT " } else { "" };
-                writeln!(f, "  {root}{}", InstrText { module: self.0, computation, instr })?;
+                let metadata = match self.1 {
+                    MetadataText::Shown => self.0.metadata.get(id, InstrId::new(index)),
+                    MetadataText::Hidden => None,
+                };
+                writeln!(f, "  {root}{}", InstrText { module: self.0, computation, instr, metadata })?;
             }
             f.write_str("}\n")?;
         }
@@ -68,6 +87,7 @@ struct InstrText<'a> {
     module: &'a Module,
     computation: &'a Computation,
     instr: &'a Instr,
+    metadata: Option<&'a OpMetadata>,
 }
 
 impl Display for InstrText<'_> {
@@ -91,6 +111,7 @@ impl Display for InstrText<'_> {
             write!(f, ", sharding={sharding}")?;
         }
         write!(f, "{}", FrontendAttributesText(frontend_attributes))?;
+        self.metadata.map_or(Ok(()), |metadata| write_metadata(f, metadata))?;
         match attrs {
             Attrs::CustomCall(CustomCall { backend_config, .. }) if !backend_config.is_empty() => {
                 write!(f, ", backend_config={}", Quoted(backend_config))
@@ -114,6 +135,22 @@ impl Display for FrontendAttributesText<'_> {
         });
         write!(f, ", frontend_attributes={{{}}}", entries.collect::<Vec<_>>().join(","))
     }
+}
+
+/// `, metadata={...}` with the fields that are known.
+fn write_metadata(f: &mut Formatter<'_>, metadata: &OpMetadata) -> fmt::Result {
+    let OpMetadata { op_type, op_name, source_file, source_line } = metadata;
+    let strings = [("op_type", op_type), ("op_name", op_name), ("source_file", source_file)];
+    let mut separator = "";
+    f.write_str(", metadata={")?;
+    for (key, value) in strings.into_iter().filter(|(_, value)| !value.is_empty()) {
+        write!(f, "{separator}{key}={}", Quoted(value))?;
+        separator = " ";
+    }
+    if *source_line != 0 {
+        write!(f, "{separator}source_line={source_line}")?;
+    }
+    f.write_str("}")
 }
 
 impl InstrText<'_> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{Diagnostic, Diagnostics, Shape, nearest_hint},
-    hlo::{Annotations, CompId, Computation, Module, infer, infer::shape_error, limits},
+    hlo::{Annotations, CompId, Computation, MetadataTable, Module, infer, infer::shape_error, limits},
 };
 
 /// A module and the line of each of its instructions.
@@ -44,10 +44,12 @@ pub(super) fn resolve(mut parsed: UnresolvedModule<'_>) -> Result<LocatedModule,
         order.iter().enumerate().map(|(index, &id)| (id, CompId::new(index))).collect();
     let mut computations: Vec<Computation> = Vec::with_capacity(order.len());
     let (mut errors, mut positions) = (Diagnostics::default(), Vec::with_capacity(order.len()));
-    let mut lines = Vec::with_capacity(order.len());
+    let (mut lines, mut metadata) = (Vec::with_capacity(order.len()), MetadataTable::default());
     for id in &order {
         let Some(definition) = parsed.definitions.remove(id) else { continue };
-        let UnresolvedComputation { mut computation, at, positions: instrs } = definition;
+        let UnresolvedComputation { mut computation, at, positions: instrs, metadata: found } = definition;
+        let number = CompId::new(computations.len());
+        found.into_iter().for_each(|(instr, found)| metadata.set(number, instr, found));
         for callee in computation.instrs.iter_mut().flat_map(|instr| instr.attrs.callees_mut()) {
             *callee = ids[callee];
         }
@@ -63,9 +65,16 @@ pub(super) fn resolve(mut parsed: UnresolvedModule<'_>) -> Result<LocatedModule,
     errors.into_result(())?;
     let UnresolvedModule { name, aliases, host_parameters, frontend_attributes, .. } = parsed;
     let entry = ids[&entry];
-    let annotations = Annotations::default();
-    let module =
-        Module { name, computations, entry, aliases, host_parameters, frontend_attributes, annotations };
+    let module = Module {
+        name,
+        computations,
+        entry,
+        aliases,
+        host_parameters,
+        frontend_attributes,
+        metadata,
+        annotations: Annotations::default(),
+    };
     Ok(LocatedModule { module, lines })
 }
 

@@ -122,7 +122,7 @@ later {
 
 ENTRY main.1 {
   x = f32[2,3] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
-  c = f32[2,3] constant({{1, 2, 3}, {nan, inf, -inf}})
+  c = f32[2,3] constant({{1, 2, 3}, {nan, inf, -inf}}), metadata={op_name=\"a{\" source_line=3}
   d = f32[3,3] dot(x, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   k = pred[2] constant({true, false})
   r = f32[] call(x), to_apply=later

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::lex::Position;
 use crate::{
     base::Diagnostic,
-    hlo::{Alias, CompId, Computation},
+    hlo::{Alias, CompId, Computation, InstrId, OpMetadata},
 };
 
 /// Maximum number of errors that are reported. Text after so many errors is rarely worth reading.
@@ -33,6 +33,8 @@ pub(super) struct UnresolvedComputation {
     pub at: Position,
     /// The position of each instruction.
     pub positions: Vec<Position>,
+    /// Of the instructions that have any.
+    pub metadata: Vec<(InstrId, OpMetadata)>,
 }
 
 impl<'a> UnresolvedModule<'a> {

@@ -15,5 +15,6 @@ pub fn embed<'b>(
 ) -> Result<Value<'b>, TemplateError> {
     let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let args = template_args! { t, batch, seq, vocab: config.vocab_size, dim: config.hidden_size };
-    templates.call(ids.builder(), "embed", args, &[table, ids])
+    let b = ids.builder();
+    b.named_scope("embed_tokens", || templates.call(b, "embed", args, &[table, ids]))
 }

@@ -30,6 +30,17 @@ pub fn linear<'b>(
     bias: Option<Value<'b>>,
     adapter: Option<LoraValues<'b>>,
 ) -> Result<Value<'b>, TemplateError> {
+    x.builder().named_scope(linear.name(), || affine(scope, linear, x, weight, bias, adapter))
+}
+
+fn affine<'b>(
+    scope: &ModelScope<'_>,
+    linear: Linear,
+    x: Value<'b>,
+    weight: Value<'b>,
+    bias: Option<Value<'b>>,
+    adapter: Option<LoraValues<'b>>,
+) -> Result<Value<'b>, TemplateError> {
     let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let Features { input, output } = features(linear, config);
     let logical = per_token(&output);

@@ -24,8 +24,10 @@ value_tree! { NextToken { target, num_label_tokens } }
 /// If the template is invalid.
 pub fn next_token<'b>(scope: &ModelScope<'_>, labels: Value<'b>) -> Result<NextToken<'b>, TemplateError> {
     let &ModelScope { templates, batch, seq, .. } = scope;
-    let both = templates.call(labels.builder(), "next_token", template_args! { batch, seq }, &[labels])?;
-    Ok(NextToken { target: both.get(0), num_label_tokens: both.get(1) })
+    let b = labels.builder();
+    let both = templates.call(b, "next_token", template_args! { batch, seq }, &[labels])?;
+    let [target, num_label_tokens] = b.named_scope("next_token", || [both.get(0), both.get(1)]);
+    Ok(NextToken { target, num_label_tokens })
 }
 
 /// The sum, `f32[]`, of the cross-entropy of `logits [batch, seq, vocab]` over the labelled tokens.
@@ -40,6 +42,8 @@ pub fn loss<'b>(
     let &ModelScope { templates, config, t, batch, seq, .. } = scope;
     let b = logits.builder();
     let args = template_args! { t, batch, seq, vocab: config.vocab_size };
-    let log_sum_exp = templates.call(b, "log_sum_exp", args, &[logits])?;
-    templates.call(b, "cross_entropy", args, &[logits, log_sum_exp, target])
+    b.named_scope("loss", || {
+        let log_sum_exp = templates.call(b, "log_sum_exp", args, &[logits])?;
+        templates.call(b, "cross_entropy", args, &[logits, log_sum_exp, target])
+    })
 }

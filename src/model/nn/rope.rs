@@ -25,9 +25,11 @@ pub fn rope_table<'b>(scope: &ModelScope<'_>, b: &'b Builder<'b>) -> Result<Rope
     let frequencies: Vec<f32> =
         config.rope.inverse_frequencies(config.head_dim).into_iter().map(|f| f as f32).collect();
     let half = frequencies.len();
-    let frequency = b.constant(Literal::f32s([half], &frequencies)).named("frequency");
-    let table = templates.call(b, "rope_table", template_args! { seq, half }, &[frequency])?;
-    Ok(RopeTable { cos: table.get(0), sin: table.get(1) })
+    b.named_scope("rotary_emb", || {
+        let frequency = b.constant(Literal::f32s([half], &frequencies)).named("frequency");
+        let table = templates.call(b, "rope_table", template_args! { seq, half }, &[frequency])?;
+        Ok(RopeTable { cos: table.get(0), sin: table.get(1) })
+    })
 }
 
 /// `x [batch, seq, heads, head_dim]` with the rotary embedding of its positions.

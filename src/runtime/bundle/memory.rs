@@ -71,6 +71,9 @@ pub struct LargeValue {
     pub name: String,
     /// The instruction's opcode.
     pub opcode: String,
+    /// The instruction's `op_name`: where the step or the model has the operation. Empty if it has none.
+    #[serde(default)]
+    pub op_name: String,
     /// The computation that contains it.
     pub computation: String,
     /// Its purpose, guessed from names of instructions and computations.
@@ -196,6 +199,7 @@ fn group_by_cause(values: &[ComputedValue]) -> (Vec<LargeValue>, Vec<ProbableCau
     let large = |value: &ComputedValue| LargeValue {
         name: value.name.clone(),
         opcode: value.opcode.clone(),
+        op_name: value.op_name.clone(),
         computation: value.computation.clone(),
         cause: probable_cause(value),
         bytes: value.bytes,
@@ -248,7 +252,7 @@ mod tests {
 
     fn value(name: &str, opcode: &str, computation: &str, bytes: u64) -> ComputedValue {
         let [name, opcode, computation] = [name, opcode, computation].map(str::to_owned);
-        ComputedValue { name, opcode, computation, bytes }
+        ComputedValue { name, opcode, op_name: "forward/layers".into(), computation, bytes }
     }
 
     fn stats() -> MemoryStats {

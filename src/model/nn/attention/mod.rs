@@ -46,7 +46,8 @@ pub fn attention<'b>(
         match attention {
             Attention::Dense => return dense(scope, q, k, v, segments),
             Attention::Blocks(block) => {
-                b.call(blocks::instantiate(scope, block, segments.is_some())?, &arguments).named("attention")
+                let callee = blocks::instantiate(scope, block, segments.is_some())?;
+                b.named_scope("attention", || b.call(callee, &arguments)).named("attention")
             }
         }
     };
