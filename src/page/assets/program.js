@@ -250,12 +250,16 @@ class Program {
     return null;
   }
 
-  /** The first instruction of this name, of the entry if it has one. */
+  /** The first instruction of this name, of the entry if it has one; `null` if there is none. */
   findAnywhere(name) {
-    const found = this.findInstr(this.entry, name);
-    if (found !== null) return found;
-    const at = this.rows.findIndex((row) => row[0] === name);
-    return at < 0 ? null : at;
+    if (!this.instrNames) {
+      this.instrNames = new Map();
+      const { first, size } = this.entry;
+      const add = (i) => this.instrNames.has(this.rows[i][0]) || this.instrNames.set(this.rows[i][0], i);
+      for (let i = first; i < first + size; i += 1) add(i);
+      for (let i = 0; i < this.rows.length; i += 1) add(i);
+    }
+    return this.instrNames.get(name) ?? null;
   }
 
   /** An instruction as HLO text; `omitted` is the number of characters that the page does not have. */
