@@ -119,7 +119,8 @@ fn equal_modules_are_success_and_invalid_ones_are_bad_input() {
     assert_eq!(code, Some(1), "the copy is left");
     world.refuses(
         "diff before.hlo nothing.hlo",
-        "error: nothing.hlo:1:1: expected a computation, found the end of the text\n",
+        "error: cannot read: nothing.hlo\n  caused by: expected HLO text or an HLO proto, found an empty file\n  hint: the download was interrupted or the disk was full: download \
+         the file again\n",
     );
     world.refuses(
         "diff before.hlo missing.hlo",

@@ -10,6 +10,7 @@ mod docs;
 mod files;
 mod grammar;
 mod host_memory;
+mod inspect;
 mod mesh;
 mod model_files;
 mod op_names;

@@ -64,6 +64,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "step",
             "runtime",
             "train",
+            "analyze",
+            "diff",
+            "page",
         ],
     ),
     (

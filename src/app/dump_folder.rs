@@ -28,7 +28,7 @@ pub(super) fn stages(folder: &Path, module: Option<&str>) -> Result<Vec<ModuleFi
         [] if modules.is_empty() => {
             let location = Location::file(folder.display().to_string());
             let problem = "expected HLO modules, as XLA dumps them or in a bundle, found none";
-            let hint = "XLA writes them with XLA_FLAGS=--xla_dump_to=DIR";
+            let hint = "XLA writes them where XLA_FLAGS has xla_dump_to";
             Err(Diagnostics::from(Diagnostic::error(location, problem).with_hint(hint)).into())
         }
         [] => {

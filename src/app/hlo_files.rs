@@ -95,7 +95,7 @@ pub fn read(file: &ModuleFile) -> Result<OpenedModule, AppError> {
     let text = String::from_utf8(bytes).map_err(invalid)?;
     if let Some(found) = other_language(&text) {
         let message = format!("expected HLO, found {found}");
-        let hint = "XLA's dumps (XLA_FLAGS=--xla_dump_to=DIR) have the module as HLO";
+        let hint = "XLA dumps the module as HLO where XLA_FLAGS has xla_dump_to";
         return Err(
             Diagnostics::from(Diagnostic::error(Location::line(name, 1), message).with_hint(hint)).into()
         );

@@ -65,7 +65,7 @@ fn head(out: &mut String, report: &ModuleReport) {
     line(out, &format!("{instructions} instructions in {computations} computations, {order}, for {devices}"));
     out.push('\n');
     let work = format!(
-        "work      {}, {} of it in products; {} transcendental functions",
+        "work      {}, {} of it in products; {} transcendental",
         scaled(report.flops, "FLOP"),
         scaled(report.product_flops, "FLOP"),
         scaled(report.transcendentals, "")

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::PossibleValue};
 
-use super::{Answer, Env, Failure, write_json};
+use super::{Answer, Env, Failure, write_json, write_output};
 use crate::{
-    app::hlo_files,
+    app::{hlo_files, module_page},
     diff::{Ignore, IgnoreSet, diff},
 };
 use json::json;
@@ -28,7 +28,7 @@ use text::text;
 /// equal in all that is not ignored, and with 1 if they differ.
 #[derive(clap::Args, Debug)]
 pub(super) struct Diff {
-    /// The first module, a file of HLO text
+    /// The first module: HLO text or a proto, also compressed; of a folder or a bundle the last stage
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
     /// The second module
@@ -43,6 +43,9 @@ pub(super) struct Diff {
     /// Number of computations to show, and of changes in each [default: 6]
     #[arg(long, value_name = "N", default_value_t = 6, hide_default_value = true)]
     top: usize,
+    /// Also write a page with both modules in step to this file
+    #[arg(long, value_name = "F")]
+    html: Option<PathBuf>,
     /// Print one JSON object with every change to standard output
     #[arg(long)]
     json: bool,
@@ -50,10 +53,14 @@ pub(super) struct Diff {
 
 impl Diff {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { before, after, ignore, keep, top, json: as_json } = self;
+        let Self { before, after, ignore, keep, top, html, json: as_json } = self;
         let ignored = ignore.into_iter().fold(IgnoreSet::default(), IgnoreSet::with);
         let ignored = keep.into_iter().fold(ignored, IgnoreSet::without);
-        let (before, after) = (hlo_files::open(&before)?.module, hlo_files::open(&after)?.module);
+        let (before, after) = (hlo_files::open(&before)?, hlo_files::open(&after)?);
+        if let Some(path) = &html {
+            write_output(path, module_page::of_two(&before, &after, None).as_bytes())?;
+        }
+        let (before, after) = (before.module, after.module);
         let sides = Sides { before: &before, after: &after, ignored };
         let found = diff(&before, &after, ignored);
         if as_json {
