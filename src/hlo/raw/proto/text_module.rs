@@ -14,7 +14,7 @@ use super::{
     text_header::{header, stack_frames},
     text_instr::push_own,
     text_literal::push_literal,
-    text_shape::{push_shape, push_signature, separator, valid_name},
+    text_shape::{push_name, push_shape, push_signature, separator, valid_name},
 };
 use crate::{
     base::{Diagnostic, Location},
@@ -134,7 +134,7 @@ fn module_text(
     depth: usize,
 ) -> Result<String, Diagnostic> {
     let mut out = String::from("HloModule ");
-    out.push_str(valid_name(&module.name)?);
+    push_name(&mut out, &module.name)?;
     header(&mut out, module, config, depth)?;
     out.push_str("\n\n");
     if let Some(frames) = &module.stack_frame_index {

@@ -249,6 +249,12 @@ impl<'m> Encoder<'m> {
         }
         let opcode = instr.wrapped.unwrap_or(instr.opcode);
         let result = self.shape(instr.shape).tuple_shapes.get(1).cloned();
+        if matches!(opcode, Opcode::Constant | Opcode::Parameter) {
+            let message =
+                format!("expected an opcode with operands inside of `{}`", instr.opcode_parts().concat());
+            self.errors.push(SyntaxError::new(instr.name.start(), message));
+            return proto_id;
+        }
         let Some(result) = result else {
             let message = "expected a tuple of operands, result and context as the shape of an async opcode";
             self.errors.push(SyntaxError::new(instr.name.start(), message));
