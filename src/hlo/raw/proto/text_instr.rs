@@ -7,13 +7,13 @@ use super::{
     number,
     text_attrs::Attrs,
     text_literal::push_literal,
-    text_module::Scope,
+    text_scope::Scope,
     text_shape::{join, push_shape},
     text_sharding::{push_groups, push_sharding},
 };
 use crate::{
     base::Diagnostic,
-    hlo::raw::{AttrName, Opcode},
+    hlo::raw::{attr::AttrName, opcode::Opcode},
 };
 
 /// Appends the attributes that the opcode has of its own, the called computations included.

@@ -7,7 +7,7 @@ use crate::{
     base::Diagnostic,
     hlo::{
         limits::{MAX_DIMS, MAX_TUPLE_NESTING},
-        raw::PrimitiveType,
+        raw::primitive::PrimitiveType,
     },
 };
 

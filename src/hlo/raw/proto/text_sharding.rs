@@ -9,7 +9,7 @@ use super::{
         OriginalValueElementProto, OriginalValueProto, ShapeProto,
     },
     messages_instr::HloInstructionProto,
-    text_common::push_metadata,
+    text_metadata::push_metadata,
     text_shape::{TUPLE, join, separator},
 };
 use crate::{base::Diagnostic, hlo::limits::MAX_TUPLE_NESTING};
