@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     base::{Diagnostic, Diagnostics, Location},
-    hlo::raw::{self, Module},
+    hlo::raw::{module::Module, parse::parse},
 };
 
 /// A module that was read from a proto.
@@ -26,7 +26,7 @@ pub struct FromProto {
 ///
 /// # Errors
 /// Bytes that are no such message, ids that are not defined, names and values that HLO text cannot say, and what
-/// [`parse`](raw::parse) refuses of the text. Lines and columns of the latter are those of the text.
+/// [`parse`] refuses of the text. Lines and columns of the latter are those of the text.
 pub fn from_proto(bytes: &[u8], file: &str, async_ops: AsyncOps) -> Result<FromProto, Diagnostics> {
     let bytes = Bytes::copy_from_slice(bytes);
     let invalid = |error: prost::DecodeError| {
@@ -47,5 +47,5 @@ pub fn from_proto(bytes: &[u8], file: &str, async_ops: AsyncOps) -> Result<FromP
             warnings.push(Diagnostic::warning(Location::file(file), message));
         }
     }
-    Ok(FromProto { module: raw::parse(text, file)?, warnings })
+    Ok(FromProto { module: parse(text, file)?, warnings })
 }

@@ -11,9 +11,8 @@
 //! - Async ops that start one instruction have its name, its parameters' names and its metadata in
 //!   [`AsyncOps::Explicit`] only. XLA prints [`AsyncOps::Sugar`], and a warning says what that leaves out.
 //! - An array without a layout gets the default one, and fields that are missing get what XLA sets: precisions, group
-//!   counts of convolutions, the type of a comparison.
-//! - Elements of `sparse` layouts, payloads of `nan` in types other than IEEE ones, and statistics of XLA's own are as the text
-//!   says them. Minus zero stays minus zero, where XLA reads `-0` as zero.
+//!   counts of convolutions, the type of a comparison, the names of parameters in `host_program_shape`.
+//! - Minus zero stays minus zero, where XLA reads `-0` as zero.
 //!
 //! ```
 //! use hloom::hlo::raw::{self, AsyncOps, ProtoFile};
@@ -43,7 +42,9 @@ mod text_common;
 mod text_header;
 mod text_instr;
 mod text_literal;
+mod text_metadata;
 mod text_module;
+mod text_scope;
 mod text_shape;
 mod text_sharding;
 mod to_attrs;

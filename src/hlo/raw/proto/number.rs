@@ -1,6 +1,6 @@
 //! Floating-point numbers of all element types: their bits, and the digits that XLA prints.
 
-use crate::hlo::raw::PrimitiveType;
+use crate::hlo::raw::primitive::PrimitiveType;
 
 /// A number with this many significant digits, as `%g` of C prints it.
 fn general(value: f64, digits: usize) -> String {

@@ -10,7 +10,7 @@ use super::{
     messages_instr::HloInstructionProto,
     to_proto,
 };
-use crate::hlo::raw::{Module, parse, print};
+use crate::hlo::raw::{module::Module, parse, print};
 
 fn module(text: &str) -> Module {
     parse(text, "test.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"))

@@ -132,6 +132,9 @@ impl Attrs<'_> {
                 self.value(name, count);
             }
         }
+        if instr.conv_kind != 0 {
+            self.one_of("convolution_kind", CONVOLUTION_KINDS, instr.conv_kind)?;
+        }
         if instr.opcode == "convolution" || instr.opcode == "custom-call" {
             self.push_precision(instr)?;
         }
@@ -147,9 +150,6 @@ impl Attrs<'_> {
             if !sides.is_empty() {
                 self.value("sparsity_config", format_args!("{{{}}}", sides.join(" ")));
             }
-        }
-        if instr.conv_kind != 0 {
-            self.one_of("convolution_kind", CONVOLUTION_KINDS, instr.conv_kind)?;
         }
         Ok(())
     }

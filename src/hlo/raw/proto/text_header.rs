@@ -7,18 +7,20 @@ use super::{
     messages::{HloModuleConfigProto, HloModuleProto, StackFrameIndexProto},
     text_attrs::Attrs,
     text_common::frontend_attributes,
-    text_module::recovery_text,
     text_shape::{join, push_program_shape},
     text_sharding::push_original_array,
 };
 use crate::base::Diagnostic;
+
+/// The text of a module inside of a table of another one.
+pub(super) type Recovery<'r> = dyn Fn(&HloModuleProto) -> Result<String, Diagnostic> + 'r;
 
 /// Appends the attributes of a module.
 pub(super) fn header(
     out: &mut String,
     module: &HloModuleProto,
     config: Option<&HloModuleConfigProto>,
-    depth: usize,
+    recovery: &Recovery<'_>,
 ) -> Result<(), Diagnostic> {
     let mut attrs = Attrs(out);
     attrs.flag("is_scheduled", module.schedule.is_some());
@@ -73,15 +75,16 @@ pub(super) fn header(
     if let Some(frontend) = module.frontend_attributes.as_ref().filter(|frontend| !frontend.map.is_empty()) {
         attrs.value("frontend_attributes", frontend_attributes(frontend)?);
     }
-    recovery_table(&mut attrs, module, depth)
+    recovery_table(&mut attrs, module, recovery)
 }
 
 /// Pairs of values, with the text of the module that computes the one from the other.
-fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) -> Result<(), Diagnostic> {
+fn recovery_table(
+    attrs: &mut Attrs<'_>,
+    module: &HloModuleProto,
+    recovery: &Recovery<'_>,
+) -> Result<(), Diagnostic> {
     let Some(table) = &module.original_value_recovery_table else { return Ok(()) };
-    if depth > 0 {
-        return Err("expected no table of recovery modules in a recovery module".into());
-    }
     let mut text = String::from("{\n");
     for entry in &table.entries {
         text.push_str("  {");
@@ -93,8 +96,8 @@ fn recovery_table(attrs: &mut Attrs<'_>, module: &HloModuleProto, depth: usize) 
             push_original_array(&mut text, new);
         }
         text.push('}');
-        if let Some(recovery) = &entry.recovery_module {
-            let inner = recovery_text(recovery, depth + 1)?;
+        if let Some(module) = &entry.recovery_module {
+            let inner = recovery(module)?;
             text.push_str(",\n  \"\n");
             for line in inner.trim_end().lines() {
                 let line = line.replace('\\', "\\\\").replace('"', "\\\"");

@@ -7,24 +7,14 @@ use super::{
     number,
     text_attrs::Attrs,
     text_literal::push_literal,
-    text_module::Scope,
+    text_scope::Scope,
     text_shape::{join, push_shape},
     text_sharding::{push_groups, push_sharding},
 };
-use crate::base::Diagnostic;
-
-/// Opcodes with `dimensions` even where there are none.
-const WITH_DIMENSIONS: &[&str] = &[
-    "broadcast",
-    "concatenate",
-    "get-dimension-size",
-    "map",
-    "reduce",
-    "reverse",
-    "set-dimension-size",
-    "sort",
-    "transpose",
-];
+use crate::{
+    base::Diagnostic,
+    hlo::raw::{attr::AttrName, opcode::Opcode},
+};
 
 /// Appends the attributes that the opcode has of its own, the called computations included.
 pub(super) fn push_own(
@@ -126,10 +116,15 @@ fn push_dimensions(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
     match (instr.opcode.as_str(), &instr.dimensions[..]) {
         ("iota", [dim]) => attrs.value("iota_dimension", dim),
         ("reshape", [dim]) => attrs.value("inferred_dimension", dim),
-        (opcode, dims) if !dims.is_empty() || WITH_DIMENSIONS.contains(&opcode) => {
-            attrs.list("dimensions", dims)
+        (opcode, dims) => {
+            // Where a text needs them, XLA prints them even if there are none.
+            let is_required = |opcode: Opcode| opcode.required().contains(&AttrName::Dimensions);
+            let is_printed =
+                matches!(opcode, "broadcast" | "map") || Opcode::from_name(opcode).is_some_and(is_required);
+            if is_printed || !dims.is_empty() {
+                attrs.list("dimensions", dims);
+            }
         }
-        _ => {}
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     base::Diagnostic,
-    hlo::{limits::MAX_DIMS, raw::PrimitiveType},
+    hlo::{limits::MAX_DIMS, raw::primitive::PrimitiveType},
 };
 
 /// Maximum number of rows that a literal without elements prints.

@@ -14,15 +14,13 @@ use super::{
     text_header::{header, stack_frames},
     text_instr::push_own,
     text_literal::push_literal,
-    text_shape::{push_shape, push_signature, separator, valid_name},
+    text_scope::{CompName, InstrName, Scope},
+    text_shape::{push_name, push_shape, push_signature, separator, valid_name},
 };
 use crate::{
     base::{Diagnostic, Location},
-    hlo::raw::Opcode,
+    hlo::raw::opcode::Opcode,
 };
-
-/// `PrimitiveType.PRED`.
-const PRED: i32 = 1;
 
 /// What the text of other instructions needs of an instruction.
 #[derive(Clone, PartialEq, Message)]
@@ -47,45 +45,6 @@ struct Head {
 struct ShapeHead {
     #[prost(int32, tag = "2")]
     element_type: i32,
-}
-
-/// An instruction, as those of the same computation refer to it.
-pub(super) struct InstrName {
-    name: String,
-    pub element_type: i32,
-    /// The computation that it starts, waits for or asks after, if its text leaves that out.
-    wrapped: Option<i64>,
-}
-
-/// A computation, as instructions refer to it.
-struct CompName {
-    name: String,
-    thread: String,
-    /// The one instruction beside the parameters, which are its operands in order.
-    only: Option<Bytes>,
-}
-
-/// What the text of an instruction refers to.
-pub(super) struct Scope<'p> {
-    computations: &'p FxHashMap<i64, CompName>,
-    pub instrs: FxHashMap<i64, InstrName>,
-    pub payloads: &'p [Vec<u8>],
-}
-
-impl Scope<'_> {
-    pub(super) fn name(&self, id: i64) -> Result<&str, Diagnostic> {
-        let found = self.instrs.get(&id);
-        found.map(|instr| instr.name.as_str()).ok_or_else(|| format!("unknown instruction id {id}").into())
-    }
-
-    pub(super) fn computation_name(&self, id: i64) -> Result<&str, Diagnostic> {
-        let found = self.computations.get(&id);
-        found.map(|found| found.name.as_str()).ok_or_else(|| format!("unknown computation id {id}").into())
-    }
-
-    pub(super) fn is_pred(&self, id: Option<&i64>) -> bool {
-        id.and_then(|id| self.instrs.get(id)).is_some_and(|instr| instr.element_type == PRED)
-    }
 }
 
 /// How the text of an `async-start` names the instruction that it starts, where that is one.
@@ -134,8 +93,14 @@ fn module_text(
     depth: usize,
 ) -> Result<String, Diagnostic> {
     let mut out = String::from("HloModule ");
-    out.push_str(valid_name(&module.name)?);
-    header(&mut out, module, config, depth)?;
+    push_name(&mut out, &module.name)?;
+    let recovery = |inner: &HloModuleProto| {
+        if depth > 0 {
+            return Err("expected no table of recovery modules in a recovery module".into());
+        }
+        module_text(inner, None, AsyncOps::Explicit, &mut LeftOut::default(), depth + 1)
+    };
+    header(&mut out, module, config, &recovery)?;
     out.push_str("\n\n");
     if let Some(frames) = &module.stack_frame_index {
         stack_frames(&mut out, frames);
@@ -164,11 +129,6 @@ fn module_text(
         return Err(format!("unknown entry computation id {}", module.entry_computation_id).into());
     }
     Ok(out)
-}
-
-/// The text of a module inside of a table of another one.
-pub(super) fn recovery_text(module: &HloModuleProto, depth: usize) -> Result<String, Diagnostic> {
-    module_text(module, None, AsyncOps::Explicit, &mut LeftOut::default(), depth)
 }
 
 fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, Diagnostic> {

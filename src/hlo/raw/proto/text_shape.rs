@@ -7,7 +7,7 @@ use crate::{
     base::Diagnostic,
     hlo::{
         limits::{MAX_DIMS, MAX_TUPLE_NESTING},
-        raw::PrimitiveType,
+        raw::primitive::PrimitiveType,
     },
 };
 
@@ -163,11 +163,21 @@ fn push_level_types(out: &mut String, layout: &LayoutProto) -> Result<(), Diagno
 pub(super) fn push_signature(out: &mut String, shape: &ProgramShapeProto) -> Result<(), Diagnostic> {
     out.push_str(" (");
     for (index, (parameter, name)) in shape.parameters.iter().zip(&shape.parameter_names).enumerate() {
-        let _ = write!(out, "{}{}: ", if index == 0 { "" } else { ", " }, valid_name(name)?);
+        out.push_str(if index == 0 { "" } else { ", " });
+        push_name(out, name)?;
+        out.push_str(": ");
         nested(out, parameter, Layouts::LeftOut, 0)?;
     }
     out.push_str(") -> ");
     nested(out, shape.result.as_ref().ok_or("missing result of a program shape")?, Layouts::LeftOut, 0)
+}
+
+/// Appends a name, with `%` in front of it if it would be no word without.
+pub(super) fn push_name(out: &mut String, name: &str) -> Result<(), Diagnostic> {
+    let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    out.push_str(if is_word { "" } else { "%" });
+    out.push_str(valid_name(name)?);
+    Ok(())
 }
 
 /// A name that HLO text can have after `%`.

@@ -9,7 +9,7 @@ use super::{
         OriginalValueElementProto, OriginalValueProto, ShapeProto,
     },
     messages_instr::HloInstructionProto,
-    text_common::push_metadata,
+    text_metadata::push_metadata,
     text_shape::{TUPLE, join, separator},
 };
 use crate::{base::Diagnostic, hlo::limits::MAX_TUPLE_NESTING};
@@ -98,6 +98,9 @@ fn push_metadata_list(out: &mut String, list: &[OpMetadata], payloads: &[Vec<u8>
 /// `devices=[2,1,4]<=[8] last_tile_dim_replicate`
 fn push_tiles(out: &mut String, sharding: &OpSharding) -> Result<(), Diagnostic> {
     let _ = write!(out, "devices=[{}]", join(&sharding.tile_assignment_dimensions));
+    if sharding.iota_reshape_dims.is_empty() && sharding.tile_assignment_devices.is_empty() {
+        return Err("expected devices of a tiled sharding, found none".into());
+    }
     if sharding.iota_reshape_dims.is_empty() {
         out.push_str(&join(&sharding.tile_assignment_devices));
     } else {
@@ -232,6 +235,9 @@ pub(super) fn push_groups(out: &mut String, instr: &HloInstructionProto) -> Resu
         return Ok(());
     }
     if let Some(groups) = &instr.iota_collective_device_list {
+        if groups.iota_reshape_dims.is_empty() {
+            return Err("expected dimensions of groups that are counted up, found none".into());
+        }
         let _ = write!(out, "[{},{}]", groups.num_replica_groups, groups.num_devices_per_group);
         push_iota(out, &groups.iota_reshape_dims, &groups.iota_transpose_perm);
         return Ok(());

@@ -6,29 +6,32 @@ use super::{
         HloInputOutputAliasProto, HloModuleConfigProto, HloModuleProto, OriginalValueRecoveryTableProto,
         RecoveryEntry, StackFrameIndexProto, StackFrameProto,
     },
-    to_module,
     to_parts::frontend_attributes,
     to_shape, to_sharding,
     value::Value,
 };
 use crate::hlo::raw::{
-    self, AttrName, Module,
+    attr::AttrName,
     cursor::{Parsed, SyntaxError},
-    module::Attr,
+    module::{Attr, Module},
+    parse::parse,
 };
+
+/// The message of a module inside of a table of another one.
+pub(super) type Recovery<'r> = dyn Fn(&Module) -> Result<HloModuleProto, Vec<SyntaxError>> + 'r;
 
 /// Sets the fields of the attributes of a module. The settings among them go to `config`.
 pub(super) fn set(
     proto: &mut HloModuleProto,
     config: &mut HloModuleConfigProto,
     module: &Module,
-    depth: usize,
+    recovery: &Recovery<'_>,
 ) -> Result<(), Vec<SyntaxError>> {
     let mut errors = Vec::new();
     for attr in &module.attrs {
         let range = attr.value.range();
         let mut value = Value::new(&module.text, range.start, range.end);
-        let read = set_one(proto, config, attr, &mut value, depth).and_then(|()| value.end());
+        let read = set_one(proto, config, attr, &mut value, recovery).and_then(|()| value.end());
         errors.extend(read.err());
     }
     if !module.frames.text.is_empty() {
@@ -46,7 +49,7 @@ fn set_one(
     config: &mut HloModuleConfigProto,
     attr: &Attr,
     value: &mut Value<'_>,
-    depth: usize,
+    recovery: &Recovery<'_>,
 ) -> Parsed<()> {
     match attr.name {
         // The schedule follows from the order of the instructions.
@@ -66,7 +69,7 @@ fn set_one(
         }
         Some(AttrName::FrontendAttributes) => proto.frontend_attributes = Some(frontend_attributes(value)?),
         Some(AttrName::OriginRecoveryTable) => {
-            let table = recovery_table(value, depth)?;
+            let table = recovery_table(value, recovery)?;
             proto.original_value_recovery_table = Some(table);
         }
         Some(AttrName::ReplicaCount) => config.replica_count = value.int()?,
@@ -129,7 +132,7 @@ fn donor(value: &mut Value<'_>) -> Parsed<BufferDonorEntryProto> {
 }
 
 /// `{"v1"} : {"v0"}, "text of a module"`
-fn recovery_table(value: &mut Value<'_>, depth: usize) -> Parsed<OriginalValueRecoveryTableProto> {
+fn recovery_table(value: &mut Value<'_>, recovery: &Recovery<'_>) -> Parsed<OriginalValueRecoveryTableProto> {
     let array = |value: &mut Value<'_>| {
         value.expect(b'{')?;
         let found = if value.next_is(b'}')? { None } else { Some(to_sharding::original_array(value)?) };
@@ -142,25 +145,21 @@ fn recovery_table(value: &mut Value<'_>, depth: usize) -> Parsed<OriginalValueRe
         let new_original_array = array(value)?;
         value.accept(b',')?;
         let recovery_module =
-            if value.next_is(b'"')? { Some(Box::new(recovery_module(value, depth)?)) } else { None };
+            if value.next_is(b'"')? { Some(Box::new(recovery_module(value, recovery)?)) } else { None };
         Ok(RecoveryEntry { old_original_array, new_original_array, recovery_module })
     })?;
     Ok(OriginalValueRecoveryTableProto { entries })
 }
 
-fn recovery_module(value: &mut Value<'_>, depth: usize) -> Parsed<HloModuleProto> {
+fn recovery_module(value: &mut Value<'_>, recovery: &Recovery<'_>) -> Parsed<HloModuleProto> {
     let at = value.0.at();
     let text = value.utf8()?;
-    if depth > 0 {
-        return Err(SyntaxError::new(at, "expected no table of recovery modules in a recovery module"));
-    }
     let inside = |message: String| SyntaxError::new(at, format!("in the recovery module: {message}"));
-    let module = raw::parse(text, "recovery module").map_err(|errors| inside(errors.to_string()))?;
-    let (proto, _) = to_module::module(&module, depth + 1).map_err(|errors| {
+    let module = parse(text, "recovery module").map_err(|errors| inside(errors.to_string()))?;
+    recovery(&module).map_err(|errors| {
         let first = errors.into_iter().next().map_or_else(String::new, |error| error.message);
         inside(first)
-    })?;
-    Ok(proto)
+    })
 }
 
 /// The tables of source locations, whose rows are in the order of their numbers.

@@ -8,9 +8,10 @@ use super::{
     value::Value,
 };
 use crate::hlo::raw::{
-    AttrName, Opcode,
+    attr::AttrName,
     cursor::{Parsed, SyntaxError},
     module::Attr,
+    opcode::Opcode,
 };
 
 /// An instruction without attributes.

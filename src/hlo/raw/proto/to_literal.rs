@@ -9,8 +9,8 @@ use super::{
     value::Value,
 };
 use crate::hlo::raw::{
-    PrimitiveType,
     cursor::{Parsed, SyntaxError},
+    primitive::PrimitiveType,
 };
 
 /// Maximum number of elements of an array of which the text has one.

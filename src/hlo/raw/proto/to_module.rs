@@ -17,9 +17,11 @@ use super::{
     value::Value,
 };
 use crate::hlo::raw::{
-    AttrName, CompId, InstrId, InstrRef, Module, Opcode, ShapeId,
+    attr::AttrName,
     cursor::SyntaxError,
-    module::{Attr, Instr},
+    module::{Attr, CompId, Instr, InstrId, InstrRef, Module},
+    opcode::Opcode,
+    shape::ShapeId,
 };
 
 /// The name that XLA gives a computation which an async opcode wraps, and its parameters.
@@ -39,7 +41,14 @@ pub(super) fn module(
         ..HloModuleProto::default()
     };
     let mut config = HloModuleConfigProto { replica_count: 1, num_partitions: 1, ..Default::default() };
-    let mut errors = to_header::set(&mut proto, &mut config, module, depth).err().unwrap_or_default();
+    let recovery = |inner: &Module| {
+        if depth > 0 {
+            let message = "expected no table of recovery modules in a recovery module";
+            return Err(vec![SyntaxError::new(0, message)]);
+        }
+        self::module(inner, depth + 1).map(|(proto, _)| proto)
+    };
+    let mut errors = to_header::set(&mut proto, &mut config, module, &recovery).err().unwrap_or_default();
     let mut encoder = Encoder::new(module);
     for id in module.ids() {
         encoder.computation(id);
@@ -249,6 +258,12 @@ impl<'m> Encoder<'m> {
         }
         let opcode = instr.wrapped.unwrap_or(instr.opcode);
         let result = self.shape(instr.shape).tuple_shapes.get(1).cloned();
+        if matches!(opcode, Opcode::Constant | Opcode::Parameter) {
+            let message =
+                format!("expected an opcode with operands inside of `{}`", instr.opcode_parts().concat());
+            self.errors.push(SyntaxError::new(instr.name.start(), message));
+            return proto_id;
+        }
         let Some(result) = result else {
             let message = "expected a tuple of operands, result and context as the shape of an async opcode";
             self.errors.push(SyntaxError::new(instr.name.start(), message));

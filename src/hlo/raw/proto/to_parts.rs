@@ -11,12 +11,7 @@ use crate::hlo::raw::cursor::Parsed;
 /// `{key="value",other={...}}`
 pub(super) fn frontend_attributes(value: &mut Value<'_>) -> Parsed<FrontendAttributes> {
     let pairs = value.items(b'{', b'}', |value| {
-        value.0.skip_blank()?;
-        let at = *value;
-        let key = value.token();
-        if key.is_empty() {
-            return Err(at.error("a key"));
-        }
+        let key = value.word("a key")?;
         value.expect(b'=')?;
         let at = *value;
         let text = String::from_utf8(value.config()?).map_err(|_| at.error("UTF-8"))?;
@@ -29,8 +24,7 @@ pub(super) fn frontend_attributes(value: &mut Value<'_>) -> Parsed<FrontendAttri
 pub(super) fn statistics(value: &mut Value<'_>) -> Parsed<StatisticsViz> {
     let mut found = StatisticsViz::default();
     let statistics = value.items(b'{', b'}', |value| {
-        value.0.skip_blank()?;
-        let name = value.token();
+        let name = value.word("the name of a statistic")?;
         value.expect(b'=')?;
         if name == "visualizing_index" {
             found.stat_index_to_visualize = value.int()?;

@@ -5,7 +5,7 @@ use prost::Message;
 use super::{messages::HloModuleProtoWithConfig, to_header::is_setting, to_module};
 use crate::{
     base::{Diagnostic, Diagnostics, LineIndex},
-    hlo::raw::{Module, module::location},
+    hlo::raw::module::{Module, location},
 };
 
 /// The message that holds a module.

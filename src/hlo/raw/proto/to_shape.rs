@@ -6,9 +6,9 @@ use super::{
     value::Value,
 };
 use crate::hlo::raw::{
-    Dimension, Layout, PrimitiveType, Shape, ShapeId, ShapeTable,
     cursor::{Parsed, SyntaxError},
-    shape::ShapeReader,
+    primitive::PrimitiveType,
+    shape::{Dimension, Layout, Shape, ShapeId, ShapeReader, ShapeTable},
 };
 
 /// The message of a shape. An array without a layout gets the one that XLA gives it.

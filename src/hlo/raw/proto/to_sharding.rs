@@ -121,7 +121,11 @@ fn tiles(sharding: &mut OpSharding, value: &mut Value<'_>) -> Parsed<()> {
 fn iota(value: &mut Value<'_>) -> Parsed<(Vec<i64>, Vec<i32>)> {
     value.expect(b'<')?;
     value.expect(b'=')?;
+    let at = *value;
     let dims = value.items(b'[', b']', Value::int)?;
+    if dims.is_empty() {
+        return Err(at.error("dimensions such as `[2,4]`"));
+    }
     let mut next = *value;
     if next.accept_word("T")? && next.next_is(b'(')? {
         *value = next;
