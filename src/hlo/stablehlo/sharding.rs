@@ -136,7 +136,7 @@ impl<'m> Annotator<'m> {
         let mut attributes = self.frontend(instr);
         match (self.partitioner, &instr.sharding) {
             // A list of one value is the value.
-            (Partitioner::Gspmd, Some(Sharding::Tuple(elements))) if count == 1 => {
+            (Partitioner::Gspmd, Some(Sharding::Tuple(elements))) if count == 1 && !keeps_tuple(instr) => {
                 attributes.extend(elements.iter().map(gspmd));
             }
             (Partitioner::Gspmd, Some(Sharding::Tuple(_))) if count == 0 => {}
@@ -156,8 +156,7 @@ impl<'m> Annotator<'m> {
 
     /// Whether the arrays of an operation have constraints in place of a sharding of the operation.
     pub(super) fn constrains_arrays(&self, instr: &Instr) -> bool {
-        let keeps_tuple = instr.opcode == Opcode::CustomCall && instr.shape.as_tuple().is_some();
-        keeps_tuple && self.partitioner == Partitioner::Shardy
+        self.partitioner == Partitioner::Shardy && keeps_tuple(instr)
     }
 
     /// Shardy's sharding of an instruction that does nothing but constrain the sharding of its operand.
@@ -258,6 +257,11 @@ fn aliased(module: &Module) -> HashMap<usize, usize> {
     });
     let first: Vec<usize> = first.collect();
     module.aliases.iter().map(|alias| (alias.parameter, first[alias.output])).collect()
+}
+
+/// Whether the result of an operation is a tuple of MLIR.
+fn keeps_tuple(instr: &Instr) -> bool {
+    instr.opcode == Opcode::CustomCall && instr.shape.as_tuple().is_some()
 }
 
 /// The shardings of the arrays of a value.
