@@ -10,6 +10,8 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+
 pub use buffer::{Buffer, BufferKind, Position};
 use flow::Flow;
 pub use size::padded_bytes;
@@ -46,7 +48,7 @@ impl<'m> Memory<'m> {
         let root = flow.enter(module.entry(), &[], 0);
         let mut buffers = buffers::collect(module, &mut flow, root);
         buffers::add_repeats(&flow, &mut buffers);
-        buffers.sort_by(|a, b| b.bytes.cmp(&a.bytes));
+        buffers.sort_by_key(|buffer| Reverse(buffer.bytes));
         Self { is_scheduled: module.is_scheduled(), positions: flow.positions, buffers }
     }
 
@@ -55,7 +57,8 @@ impl<'m> Memory<'m> {
         buffers::curve(self.positions.len(), self.buffers.iter().filter(|buffer| buffer.space == space))
     }
 
-    /// The highest point of the curve of a memory space.
+    /// The highest point of the curve of a memory space. Compilers report a little more, since their temporaries leave gaps: usually
+    /// up to 1 %, and up to a tenth where the peak is of few large buffers.
     pub fn peak(&self, space: i64) -> Peak {
         let mut peak = Peak { bytes: 0, position: 0 };
         for (position, bytes) in self.curve(space).into_iter().enumerate() {
