@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let largest = memory.live_at(0, peak.position).filter(|buffer| buffer.kind == BufferKind::Temporary);
     for buffer in largest.take(10) {
-        let op = buffer.op_name().unwrap_or_default();
+        let op = buffer.op_name.unwrap_or_default();
         println!("  {} bytes: {} {op}", buffer.bytes, buffer.instr.name());
     }
 
@@ -42,14 +42,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let moved = Traffic::of(&module).total(&executions);
     println!("{:.4e} bytes read, {:.4e} written", moved.read, moved.written);
     for collective in collectives(&module, &executions) {
-        let devices = collective.groups.and_then(|groups| groups.group_size());
+        let devices = collective.groups.as_ref().and_then(|groups| groups.group_size());
         let devices = devices.map_or("all".to_owned(), |devices| devices.to_string());
         println!(
-            "{} of {} bytes over {devices} devices, {} times: {}",
+            "{} of {} bytes over {devices} devices, {} times, {}: {}",
             collective.kind,
             collective.bytes,
             collective.count,
-            collective.instr.metadata("op_name").unwrap_or(collective.instr.name()),
+            if collective.is_exposed() {
+                "exposed".to_owned()
+            } else {
+                format!("beside {} others", collective.num_computing)
+            },
+            collective.op_name.unwrap_or(collective.instr.name()),
         );
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! One binary for every integration test.
 
+mod analyze;
 mod attention;
 mod autodiff;
 mod bad_input;

@@ -51,31 +51,8 @@ pub fn instruction_flops(module: &Module, instr: InstrRef<'_>) -> Flops {
         O::Convolution => {
             Flops { products: convolution(instr, operand(0), operand(1), result()), ..Flops::default() }
         }
-        O::Reduce => {
-            let inputs = instr.operands().len() / 2;
-            let reduced = (0..inputs).filter_map(operand).filter(|input| is_float(input.element));
-            let reduced: f64 = reduced.map(elements).sum();
-            let kept = if reduced > 0.0 { result() } else { 0.0 };
-            Flops { elementwise: (reduced - kept).max(0.0), ..Flops::default() }
-        }
-        O::ReduceWindow if operand(0).is_some_and(is_float_array) => {
-            let window: f64 = instr.window().unwrap_or_default().iter().map(|dim| dim.size as f64).product();
-            Flops { elementwise: result() * (window - 1.0).max(0.0), ..Flops::default() }
-        }
-        O::SelectAndScatter if operand(1).is_some_and(is_float_array) => {
-            let window: f64 = instr.window().unwrap_or_default().iter().map(|dim| dim.size as f64).product();
-            Flops { elementwise: operand(1).map_or(0.0, elements) * window, ..Flops::default() }
-        }
-        O::Scatter => {
-            let updates = instr.operands().len() / 2 + 1..instr.operands().len();
-            let updates = updates.filter_map(operand).filter(|updates| is_float(updates.element));
-            Flops { elementwise: updates.map(elements).sum(), ..Flops::default() }
-        }
-        O::Sort if operand(0).is_some_and(is_float_array) => {
-            let sorted = operand(0).zip(instr.ints(AttrName::Dimensions));
-            let comparisons = sorted
-                .map_or(0.0, |(array, dims)| elements(array) * product(array, &dims).max(1.0).log2().ceil());
-            Flops { elementwise: comparisons, ..Flops::default() }
+        O::Reduce | O::ReduceWindow | O::SelectAndScatter | O::Scatter | O::Sort => {
+            Flops { elementwise: combined(module, instr), ..Flops::default() }
         }
         O::Add
         | O::Subtract
@@ -121,6 +98,33 @@ pub fn instruction_flops(module: &Module, instr: InstrRef<'_>) -> Flops {
         | O::Tan
         | O::Tanh => Flops { transcendentals: result(), ..Flops::default() },
         _ => Flops::default(),
+    }
+}
+
+/// The operations of instructions that combine or compare elements by a computation of one operation.
+fn combined(module: &Module, instr: InstrRef<'_>) -> f64 {
+    let operand = |position: usize| {
+        let operand = instr.operand(position).and_then(|operand| array(module, operand.shape()));
+        operand.filter(|array| is_float(array.element))
+    };
+    let count = |position: usize| operand(position).map_or(0.0, elements);
+    let result = || array(module, instr.shape()).map_or(0.0, elements);
+    let window = || instr.window().unwrap_or_default().iter().map(|dim| dim.size as f64).product::<f64>();
+    let num_operands = instr.operands().len();
+    match instr.opcode() {
+        Opcode::Reduce => {
+            let reduced: f64 = (0..num_operands / 2).map(count).sum();
+            let kept = if reduced > 0.0 { result() } else { 0.0 };
+            (reduced - kept).max(0.0)
+        }
+        Opcode::ReduceWindow if operand(0).is_some() => result() * (window() - 1.0).max(0.0),
+        Opcode::SelectAndScatter => count(1) * window(),
+        Opcode::Scatter => (num_operands / 2 + 1..num_operands).map(count).sum(),
+        Opcode::Sort => {
+            let sorted = operand(0).zip(instr.ints(AttrName::Dimensions));
+            sorted.map_or(0.0, |(array, dims)| elements(array) * product(array, &dims).max(1.0).log2().ceil())
+        }
+        _ => 0.0,
     }
 }
 
@@ -204,10 +208,6 @@ fn product(array: &Array, dims: &[i64]) -> f64 {
         usize::try_from(dim).ok().and_then(|dim| array.dims.get(dim)?.bound()).unwrap_or(0) as f64
     };
     dims.iter().map(size).product()
-}
-
-fn is_float_array(array: &Array) -> bool {
-    is_float(array.element)
 }
 
 fn is_float(element: PrimitiveType) -> bool {

@@ -19,4 +19,4 @@ pub use executions::{Executions, callee_runs};
 pub use flops::{Flops, flops, instruction_flops};
 pub use loops::trip_count;
 pub use memory::{Buffer, BufferKind, Memory, Peak, Position, padded_bytes};
-pub use op_name::{OpPath, Pass, nearest_op_names};
+pub use op_name::{OpPath, Pass, nearest_op_names, op_name};

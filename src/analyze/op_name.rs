@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::hlo::raw::{CompId, Module};
+use crate::hlo::raw::{AttrName, CompId, InstrRef, Module};
+
+/// Maximum number of instructions of a fusion, from its root, that are searched for a name.
+const MAX_FUSED: usize = 64;
 
 /// The pass of a training step that an operation belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,11 +124,19 @@ fn is_scaffold(scope: &str) -> bool {
     ) || scope.strip_prefix("branch_").is_some_and(|branch| branch.ends_with("_fun"))
 }
 
+/// The `op_name` of an instruction; of a fusion that has none, that of the last instruction in it which has one.
+pub fn op_name<'m>(module: &'m Module, instr: InstrRef<'m>) -> Option<&'m str> {
+    let own = |instr: InstrRef<'m>| instr.metadata("op_name").filter(|name| !name.is_empty());
+    own(instr).or_else(|| {
+        let fused = instr.called(AttrName::Calls).next()?;
+        module.instructions(fused).rev().take(MAX_FUSED).find_map(own)
+    })
+}
+
 /// The `op_name` of each instruction of a computation; of one that has none, that of the nearest operand or user which has one.
 pub fn nearest_op_names(module: &Module, computation: CompId) -> Vec<Option<&str>> {
     let instrs: Vec<_> = module.instructions(computation).collect();
-    let mut names: Vec<Option<&str>> =
-        instrs.iter().map(|instr| instr.metadata("op_name").filter(|name| !name.is_empty())).collect();
+    let mut names: Vec<Option<&str>> = instrs.iter().map(|&instr| op_name(module, instr)).collect();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); instrs.len()];
     for (index, instr) in instrs.iter().enumerate() {
         instr.operands().iter().for_each(|operand| users[operand.index()].push(index));
@@ -198,5 +209,9 @@ mod tests {
         assert_eq!(names, ["near", "near", "near", "near", "far", "far"].map(Some));
         let module = parse("ENTRY e { ROOT x = f32[4] parameter(0) }", "names.hlo").unwrap();
         assert_eq!(nearest_op_names(&module, module.entry()), [None]);
+        let text = "f { a = f32[4] parameter(0) b = f32[4] negate(a), metadata={op_name=\"inside\"} ROOT c = f32[4] copy(b) }\n\
+                    ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] fusion(x), kind=kLoop, calls=f }";
+        let module = parse(text, "names.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        assert_eq!(nearest_op_names(&module, module.entry()), [Some("inside"); 2]);
     }
 }

@@ -1,9 +1,12 @@
 //! Buffers from the values of a walk.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use super::{
-    Buffer, BufferKind,
+    super::op_name::op_name,
+    buffer::{Buffer, BufferKind},
     flow::{Flow, Origin},
     groups::Groups,
     in_place::aliases,
@@ -61,10 +64,21 @@ pub(super) fn collect<'m>(
         let first = values.clone().min_by_key(|value| (value.origin != Origin::Parameter, value.first));
         let first = first.expect("a buffer has a value");
         let (computation, instr, space) = (first.computation, first.instr, first.leaf.space);
+        let named = values.clone().filter(|value| op_name(module, value.instr).is_some());
+        let named = named.min_by_key(|value| value.first).map_or(instr, |value| value.instr);
         let bytes = values.clone().map(|value| value.leaf.bytes).max().unwrap_or(0);
         let live = merged(values.map(|value| (value.first, value.last)).collect());
-        let buffer = Buffer { computation, instr, kind, bytes, space, live };
-        Candidate { buffer, group, is_result: is_output[group as usize] }
+        let buffer = Buffer {
+            computation,
+            instr,
+            op_name: op_name(module, named),
+            stack_frame: named.metadata("stack_frame_id").and_then(|frame| frame.parse().ok()),
+            kind,
+            bytes,
+            space,
+            live,
+        };
+        Candidate { buffer, group, is_result: is_output[group as usize], in_use: BTreeMap::new() }
     });
     let mut candidates: Vec<Candidate<'m>> = buffers.filter(|candidate| candidate.buffer.bytes > 0).collect();
     fill_results(&mut candidates, &handovers);
@@ -83,6 +97,8 @@ struct Candidate<'m> {
     buffer: Buffer<'m>,
     group: u32,
     is_result: bool,
+    /// When values are in this result, from first to last position.
+    in_use: BTreeMap<u32, u32>,
 }
 
 /// The position at which an instruction that reads the buffer of one group may write that of another.
@@ -106,6 +122,10 @@ fn fill_results(candidates: &mut Vec<Candidate<'_>>, handovers: &Handovers) {
     candidates.reverse();
     candidates.sort_by_key(|candidate| candidate.buffer.bytes);
     let results: Vec<usize> = (0..candidates.len()).filter(|&at| candidates[at].is_result).collect();
+    for &result in &results {
+        let Candidate { buffer, in_use, .. } = &mut candidates[result];
+        in_use.extend(buffer.live.iter().copied());
+    }
     let mut is_filling = vec![false; candidates.len()];
     for at in (0..candidates.len()).rev() {
         let Candidate { buffer: temporary, group, .. } = &candidates[at];
@@ -118,23 +138,23 @@ fn fill_results(candidates: &mut Vec<Candidate<'_>>, handovers: &Handovers) {
             let handover = handovers.get(&(*group, result.group)).copied();
             let mut live = temporary.live.iter();
             result.buffer.space == temporary.space
-                && live.all(|&range| is_free(&result.buffer.live, range, handover))
+                && live.all(|&range| is_free(&result.in_use, range, handover))
         });
         if let Some(result) = result {
             is_filling[at] = true;
             let live = temporary.live.clone();
-            candidates[result].buffer.live.extend(live);
-            candidates[result].buffer.live.sort_unstable();
+            candidates[result].in_use.extend(live);
         }
     }
     let mut is_filling = is_filling.into_iter();
     candidates.retain(|_| is_filling.next() == Some(false));
 }
 
-/// Whether a range meets none of others, which are in order. It may end where another begins if memory is handed over there.
-fn is_free(ranges: &[(u32, u32)], (first, last): (u32, u32), handover: Option<u32>) -> bool {
-    let next = ranges.partition_point(|&(_, end)| end < first);
-    ranges.get(next).is_none_or(|&(start, _)| start > last || (start == last && Some(last) == handover))
+/// Whether a range meets none of others, which go from key to value and are disjoint. It may end where another begins if memory is
+/// handed over there.
+fn is_free(ranges: &BTreeMap<u32, u32>, (first, last): (u32, u32), handover: Option<u32>) -> bool {
+    let end = if handover == Some(last) { last.saturating_sub(1) } else { last };
+    ranges.range(..=end).next_back().is_none_or(|(_, &end)| end < first)
 }
 
 /// The leaves of the result that are in the memory of parameters, and the positions of those among the ids of the walk.
@@ -238,6 +258,8 @@ pub(super) fn add_repeats<'m>(flow: &Flow<'m>, buffers: &mut Vec<Buffer<'m>>) {
             buffers.push(Buffer {
                 computation: repeat.caller,
                 instr: repeat.instr,
+                op_name: repeat.instr.metadata("op_name"),
+                stack_frame: repeat.instr.metadata("stack_frame_id").and_then(|frame| frame.parse().ok()),
                 kind: BufferKind::Temporary,
                 bytes,
                 space: 0,

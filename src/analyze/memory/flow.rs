@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
-use super::{Position, groups::Groups, in_place::Rules, leaves::Leaf};
+use super::{buffer::Position, groups::Groups, in_place::Rules, leaves::Leaf};
 use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode};
 
 /// Maximum nesting of calls that the walk enters.
 const MAX_DEPTH: usize = 128;
+
+/// Maximum number of operands of one instruction whose memory is considered for its results.
+const MAX_REUSABLE: usize = 64;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +271,7 @@ impl<'m> Flow<'m> {
                 self.joined.push((self.ids[result], self.ids[operand]));
             }
         }
-        for &position in self.rules.reusable(instr).iter() {
+        for &position in self.rules.reusable(instr).iter().take(MAX_REUSABLE) {
             let Some(operand) = operands.get(position).filter(|operand| operand.len() == 1) else { continue };
             let operand = self.ids[operand.start];
             for at in result.clone() {

@@ -10,6 +10,9 @@ use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode, ShapeId};
 /// Maximum nesting of fusions that is followed.
 const MAX_NESTED_FUSIONS: usize = 8;
 
+/// Maximum number of tuples and bitcasts between two instructions that is followed.
+const MAX_INDIRECTIONS: usize = 64;
+
 /// A leaf of the result that is written into the memory of a leaf of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InPlace {
@@ -158,7 +161,7 @@ impl<'m> Rules<'m> {
     /// The instruction that makes a leaf of the value of another, through tuples and bitcasts.
     fn source(&mut self, instr: InstrRef<'m>, leaf: usize) -> (InstrRef<'m>, usize) {
         let (mut instr, mut leaf) = (instr, leaf);
-        loop {
+        for _ in 0..MAX_INDIRECTIONS {
             let next = match instr.opcode() {
                 Opcode::Bitcast => instr.operand(0).map(|operand| (operand, leaf)),
                 Opcode::GetTupleElement => instr.operand(0).and_then(|operand| {
@@ -174,9 +177,10 @@ impl<'m> Rules<'m> {
             };
             match next {
                 Some(next) => (instr, leaf) = next,
-                None => return (instr, leaf),
+                None => break,
             }
         }
+        (instr, leaf)
     }
 
     /// The operands in whose memory an instruction may write its result if nothing reads them afterward, since it reads each
