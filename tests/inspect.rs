@@ -53,7 +53,7 @@ fn a_module_is_described() {
     let expect = "m  m.hlo
 22 instructions in 4 computations, scheduled, for 4 devices
 
-work      6.19 kFLOP, 6.14 kFLOP of it in products; 0 transcendental
+work      6.14 kFLOP, 6.14 kFLOP of it in products; 0 transcendental
 ";
     assert!(out.starts_with(expect), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
@@ -85,7 +85,10 @@ fn the_json_object_has_every_figure() {
     assert_eq!(object["memory"]["curve"].as_array().unwrap().len(), 19);
     let filtered = json(&world, "m.hlo --filter all-reduce>1kB");
     assert_eq!(filtered["collectives"], serde_json::json!([]));
-    world.refuses("inspect m.hlo --filter size>1", "error: invalid value 'size>1' for '--filter <EXPR>'");
+    let Ran { code, err, .. } = world.hloom("inspect m.hlo --filter all>x");
+    let expect = "error: invalid value 'all>x' for '--filter <EXPR>': expected a size such as `1MB` or `64KiB`, found `x`
+";
+    assert!(code == Some(2) && err.starts_with(expect), "{err}");
 }
 
 #[test]
