@@ -1,9 +1,13 @@
 //! The page to browse a module, with its memory.
 
+use std::collections::HashMap;
+
 use super::hlo_files::OpenedModule;
 use crate::{
     analyze::{self, BufferKind, Memory},
-    page::{self, CurveBuffer, CurvePoint, MemoryCurve, Pair, Stage, Stages},
+    diff::ModuleDiff,
+    hlo::raw::{CompId, InstrRef, Module, Opcode},
+    page::{self, CurveBuffer, CurvePoint, MemoryCurve, Pair, PairStatus, Place, Stage, Stages},
 };
 
 /// The memory space of the device's own memory.
@@ -15,14 +19,44 @@ pub fn of_one(opened: &OpenedModule) -> String {
     page::html(&Stages::One(stage(opened, memory.as_ref())))
 }
 
-/// The page of two modules in step. `pairs` are instructions that correspond, where they are known.
-pub fn of_two(before: &OpenedModule, after: &OpenedModule, pairs: Option<&[Pair]>) -> String {
+/// The page of two modules in step, with what [`diff`](crate::diff::diff) found of them where that is known.
+pub fn of_two(before: &OpenedModule, after: &OpenedModule, found: Option<&ModuleDiff<'_>>) -> String {
+    let pairs = found.map(|found| pairs(&before.module, &after.module, found));
     let (before_memory, after_memory) = (curve(before), curve(after));
     page::html(&Stages::Two {
         before: stage(before, before_memory.as_ref()),
         after: stage(after, after_memory.as_ref()),
-        pairs,
+        pairs: pairs.as_deref(),
     })
+}
+
+/// The instructions that correspond.
+fn pairs(before: &Module, after: &Module, found: &ModuleDiff<'_>) -> Vec<Pair> {
+    let pair = |(a, x): (CompId, usize), (b, y): (CompId, usize), status| Pair {
+        before: Place { computation: a, position: x },
+        after: Place { computation: b, position: y },
+        status,
+    };
+    let mut pairs = Vec::new();
+    for changed in &found.computations {
+        pairs.extend(changed.aligned.iter().map(|aligned| {
+            let status = if aligned.is_changed { PairStatus::Changed } else { PairStatus::Same };
+            pair((changed.before, aligned.before), (changed.after, aligned.after), status)
+        }));
+    }
+    for &(a, b) in &found.equal_pairs {
+        // Equal computations may have another order: then instructions are found by name.
+        let names: HashMap<&str, usize> =
+            after.instructions(b).enumerate().map(|(position, instr)| (instr.name(), position)).collect();
+        let opcodes: Vec<Opcode> = after.instructions(b).map(InstrRef::opcode).collect();
+        for (x, instr) in before.instructions(a).enumerate() {
+            let at_position = opcodes.get(x).filter(|&&opcode| opcode == instr.opcode()).map(|_| x);
+            if let Some(y) = names.get(instr.name()).copied().or(at_position) {
+                pairs.push(pair((a, x), (b, y), PairStatus::Same));
+            }
+        }
+    }
+    pairs
 }
 
 fn stage<'m>(opened: &'m OpenedModule, memory: Option<&'m MemoryCurve>) -> Stage<'m> {

@@ -15,6 +15,7 @@ use crate::{
         module_page,
         resolve::load_mesh,
     },
+    diff::{IgnoreSet, diff},
     hlo::raw::Module,
     mesh::Loaded,
     runtime::bundle::MESH,
@@ -81,7 +82,10 @@ impl Inspect {
         }
         if let Some(path) = &html {
             let page = match &opened[..] {
-                [before, after] => module_page::of_two(before, after, None),
+                [before, after] => {
+                    let found = diff(&before.module, &after.module, IgnoreSet::default());
+                    module_page::of_two(before, after, Some(&found))
+                }
                 [one, ..] => module_page::of_one(one),
                 [] => String::new(),
             };

@@ -66,6 +66,8 @@ pub struct ChangedComputation<'m> {
     pub runs: [f64; 2],
     /// The root before and after, where it is another instruction.
     pub root: Option<[InstrRef<'m>; 2]>,
+    /// Instructions that correspond, in the order of the second module.
+    pub aligned: Vec<AlignedInstr>,
     /// Number of instructions in both that are equal by themselves.
     pub unchanged: usize,
     /// Instructions in both that changed.
@@ -74,6 +76,17 @@ pub struct ChangedComputation<'m> {
     pub removed: Vec<InstrRef<'m>>,
     /// Instructions of the second module that the first lacks.
     pub added: Vec<InstrRef<'m>>,
+}
+
+/// Two instructions that correspond, by their positions in their computations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlignedInstr {
+    /// In the first module.
+    pub before: usize,
+    /// In the second module.
+    pub after: usize,
+    /// Whether they differ.
+    pub is_changed: bool,
 }
 
 /// One change with the instructions that have it.

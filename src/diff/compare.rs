@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{
     attributes::{self, Attribute},
     body::Body,
-    change::{Change, ChangedComputation, ChangedInstr, ChangedPart},
+    change::{AlignedInstr, Change, ChangedComputation, ChangedInstr, ChangedPart},
     classes::{Annotation, Classifier, shape_text},
     ignore::{Ignore, IgnoreSet},
     pairs::{Matched, Numbered, Pairs, takes_operands},
@@ -32,6 +32,7 @@ impl<'m> Comparison<'_, '_, 'm> {
             after: after.id,
             runs: [0.0; 2],
             root: Some(roots).filter(|_| !self.same(before.root, after.root)),
+            aligned: Vec::new(),
             unchanged: 0,
             changed: Vec::new(),
             removed: Vec::new(),
@@ -50,6 +51,7 @@ impl<'m> Comparison<'_, '_, 'm> {
             if moved.binary_search(&y).is_ok() {
                 found.push(Change { part: ChangedPart::Order, before: None, after: None });
             }
+            changes.aligned.push(AlignedInstr { before: x, after: y, is_changed: !found.is_empty() });
             if found.is_empty() {
                 changes.unchanged += 1;
             } else {

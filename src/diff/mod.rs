@@ -44,7 +44,7 @@ mod pairs;
 mod tests;
 mod totals;
 
-pub use change::{Change, ChangeGroup, ChangedComputation, ChangedInstr, ChangedPart};
+pub use change::{AlignedInstr, Change, ChangeGroup, ChangedComputation, ChangedInstr, ChangedPart};
 pub use describe::describe;
 pub use ignore::{Ignore, IgnoreSet};
 pub use totals::{CollectiveClass, Counted, SideBySide, Totals};
@@ -72,6 +72,8 @@ pub struct ModuleDiff<'m> {
     /// Computations in both modules that differ: the entry first, callers before their callees. Those that differ only by
     /// what they call have no changes of their own.
     pub computations: Vec<ChangedComputation<'m>>,
+    /// Equal computations that correspond, in the order of the first module.
+    pub equal_pairs: Vec<(CompId, CompId)>,
     /// Computations that only the first module has.
     pub removed: Vec<CompId>,
     /// Computations that only the second module has.
@@ -99,6 +101,9 @@ pub fn diff<'m>(before: &'m Module, after: &'m Module, ignored: IgnoreSet) -> Mo
         module.ids().filter(|id| ids[id.index()].is_none()).collect::<Vec<_>>()
     };
     let (removed, added) = (left(&pairs.to_b, before), left(&pairs.to_a, after));
+    let is_unequal = |id: &CompId| pairs.matched.contains_key(id);
+    let equal_pairs = before.ids().filter(|id| !is_unequal(id));
+    let equal_pairs = equal_pairs.filter_map(|id| Some((id, pairs.to_b[id.index()]?))).collect();
     ModuleDiff {
         equal: module.is_empty() && a.number(before.entry()) == b.number(after.entry()),
         unknown_constants: [(before, &of_a), (after, &of_b)]
@@ -106,6 +111,7 @@ pub fn diff<'m>(before: &'m Module, after: &'m Module, ignored: IgnoreSet) -> Mo
         module,
         equal_computations: before.ids().len() - removed.len() - computations.len(),
         computations,
+        equal_pairs,
         removed,
         added,
         side_by_side: SideBySide::of([before, after], &runs),

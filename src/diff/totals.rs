@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    analyze::{Collective, CollectiveKind, Executions, Flops, collectives, flops},
+    analyze::{Collective, CollectiveKind, Executions, Flops, Memory, Traffic, collectives, flops},
     hlo::raw::{Module, ReplicaGroups},
 };
+
+/// The memory space of the device's own memory.
+const DEVICE: i64 = 0;
 
 /// What a module amounts to.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +23,10 @@ pub struct Totals {
     pub collectives: f64,
     /// Bytes of the full arrays of the collectives of one run, on one device.
     pub collective_bytes: f64,
+    /// Bytes that instructions read and write.
+    pub bytes: f64,
+    /// Bytes in use on one device at the peak; `None` of a module without a schedule.
+    pub peak_bytes: Option<u64>,
     /// Loops whose number of iterations is unknown, and which count as one.
     pub unknown_loops: usize,
 }
@@ -85,6 +92,8 @@ fn totals(module: &Module, executions: &Executions<'_>, found: &[Collective<'_>]
         flops: flops(module, executions),
         collectives: found.iter().fold(0.0, |sum, one| sum + one.count),
         collective_bytes: found.iter().fold(0.0, |sum, one| sum + one.count * one.bytes as f64),
+        bytes: Traffic::of(module).total(executions).total(),
+        peak_bytes: module.is_scheduled().then(|| Memory::of(module).peak(DEVICE).bytes),
         unknown_loops: executions.unknown_loops.len(),
     }
 }

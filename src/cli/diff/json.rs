@@ -51,6 +51,8 @@ fn totals(module: &Module, totals: &Totals) -> Value {
         "product_flops": totals.flops.products,
         "elementwise_flops": totals.flops.elementwise,
         "transcendentals": totals.flops.transcendentals,
+        "bytes": totals.bytes,
+        "peak_bytes": totals.peak_bytes,
         "collectives": totals.collectives,
         "collective_bytes": totals.collective_bytes,
         "unknown_loops": totals.unknown_loops,

@@ -57,12 +57,11 @@ impl Diff {
         let ignored = ignore.into_iter().fold(IgnoreSet::default(), IgnoreSet::with);
         let ignored = keep.into_iter().fold(ignored, IgnoreSet::without);
         let (before, after) = (hlo_files::open(&before)?, hlo_files::open(&after)?);
+        let sides = Sides { before: &before.module, after: &after.module, ignored };
+        let found = diff(&before.module, &after.module, ignored);
         if let Some(path) = &html {
-            write_output(path, module_page::of_two(&before, &after, None).as_bytes())?;
+            write_output(path, module_page::of_two(&before, &after, Some(&found)).as_bytes())?;
         }
-        let (before, after) = (before.module, after.module);
-        let sides = Sides { before: &before, after: &after, ignored };
-        let found = diff(&before, &after, ignored);
         if as_json {
             write_json(&mut *env.out, &json(&found, &sides))?;
         } else {

@@ -94,6 +94,8 @@ fn side_by_side(page: &mut Page, diff: &ModuleDiff<'_>) {
     amount("products and convolutions", "FLOP", |totals| totals.flops.products);
     amount("elementwise operations", "FLOP", |totals| totals.flops.elementwise);
     amount("transcendentals", "", |totals| totals.flops.transcendentals);
+    amount("bytes read and written", "B", |totals| totals.bytes);
+    amount("memory at the peak", "B", |totals| totals.peak_bytes.unwrap_or(0) as f64);
     amount("collectives run", "", |totals| totals.collectives);
     amount("bytes of their full arrays", "B", |totals| totals.collective_bytes);
     let mut opcodes: Vec<&Counted<String, usize>> =
