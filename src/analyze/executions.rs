@@ -34,6 +34,8 @@ impl<'m> Executions<'m> {
                     counts[callee.index()] += match (instr.opcode(), attr) {
                         (Opcode::While, AttrName::Body) => count * trips,
                         (Opcode::While, AttrName::Condition) => count * (trips + 1.0),
+                        // The start runs it; the others name it.
+                        (Opcode::AsyncUpdate | Opcode::AsyncDone, _) => 0.0,
                         (Opcode::Call, _) | (_, AttrName::Calls | AttrName::CalledComputations) => count,
                         (Opcode::Conditional, _) => count,
                         _ => 0.0,
