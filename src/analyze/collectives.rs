@@ -7,7 +7,7 @@ use super::{
     executions::Executions,
     op_name::nearest_op_names,
 };
-use crate::hlo::raw::{CompId, InstrRef, Module, Opcode, ReplicaGroups, Shape, ShapeId};
+use crate::hlo::raw::{AttrName, CompId, InstrRef, Module, Opcode, ReplicaGroups, Shape, ShapeId};
 
 /// What a collective does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,7 +98,7 @@ impl<'m> Collective<'m> {
     pub fn overlapped(&self, module: &'m Module) -> impl Iterator<Item = InstrRef<'m>> + use<'m> {
         let Range { start, end } = self.between.clone().unwrap_or(0..0);
         let instrs = module.instructions(self.computation).skip(start).take(end - start);
-        instrs.filter(|&instr| computes(instr))
+        instrs.filter(|&instr| computes(module, instr))
     }
 
     /// The axes of a mesh along which it communicates: see [`axes`].
@@ -113,10 +113,11 @@ impl<'m> Collective<'m> {
 /// The collectives of the computations that run, in order.
 pub fn collectives<'m>(module: &'m Module, executions: &Executions<'_>) -> Vec<Collective<'m>> {
     let mut found = Vec::new();
-    for computation in module.ids().filter(|&id| executions.count(id) > 0.0) {
+    let is_wrapped = wrapped_computations(module);
+    for computation in module.ids().filter(|&id| executions.count(id) > 0.0 && !is_wrapped[id.index()]) {
         let first = found.len();
         for (index, instr) in module.instructions(computation).enumerate() {
-            let Some(kind) = kind(instr) else { continue };
+            let Some(kind) = kind(module, instr) else { continue };
             let operands = (0..instr.operands().len()).filter_map(|position| instr.operand(position));
             let operands: u64 = operands.map(|operand| bytes(module, operand.shape())).sum();
             let bytes = match kind {
@@ -124,7 +125,7 @@ pub fn collectives<'m>(module: &'m Module, executions: &Executions<'_>) -> Vec<C
                 _ => operands,
             };
             let count = executions.count(computation);
-            let groups = instr.replica_groups();
+            let groups = instr.replica_groups().or_else(|| wrapped(module, instr)?.replica_groups());
             let op_name = instr.metadata("op_name").filter(|name| !name.is_empty());
             let one = Collective {
                 computation,
@@ -154,7 +155,7 @@ fn complete<'m>(module: &'m Module, computation: CompId, found: &mut [(usize, Co
     let mut start_of: Vec<usize> = (0..count).collect();
     let mut computing_before = vec![0; count + 1];
     for (index, instr) in module.instructions(computation).enumerate() {
-        computing_before[index + 1] = computing_before[index] + usize::from(computes(instr));
+        computing_before[index + 1] = computing_before[index] + usize::from(computes(module, instr));
         let Some(&operand) = instr.operands().first() else { continue };
         match instr.opcode() {
             Opcode::AsyncUpdate => start_of[index] = start_of[operand.index()],
@@ -181,7 +182,7 @@ fn complete<'m>(module: &'m Module, computation: CompId, found: &mut [(usize, Co
 }
 
 /// Whether an instruction occupies the compute units of a device: not those that only name values, communicate, or wait.
-fn computes(instr: InstrRef<'_>) -> bool {
+fn computes(module: &Module, instr: InstrRef<'_>) -> bool {
     use Opcode as O;
     let opcode = instr.opcode();
     let waits =
@@ -191,16 +192,38 @@ fn computes(instr: InstrRef<'_>) -> bool {
     let names = matches!(opcode, O::Parameter | O::Constant | O::Tuple | O::GetTupleElement | O::Bitcast);
     let names = names || matches!(opcode, O::OptBarrier | O::AfterAll | O::AddDependency | O::Domain);
     let names = names || matches!(opcode, O::PartitionId | O::ReplicaId);
-    !waits && !names && kind(instr).is_none()
+    !waits && !names && kind(module, instr).is_none()
 }
 
-/// The kind of a collective; of an `async-start`, that of the opcode which its spelling names.
-fn kind(instr: InstrRef<'_>) -> Option<CollectiveKind> {
+/// The kind of a collective; of an `async-start`, that of the instruction which it wraps.
+fn kind(module: &Module, instr: InstrRef<'_>) -> Option<CollectiveKind> {
     match (instr.opcode(), instr.wrapped()) {
         (Opcode::AsyncStart, Some(wrapped)) => CollectiveKind::of(wrapped),
+        (Opcode::AsyncStart, None) => CollectiveKind::of(wrapped(module, instr)?.opcode()),
         (Opcode::AsyncUpdate | Opcode::AsyncDone, _) => None,
         (opcode, _) => CollectiveKind::of(opcode),
     }
+}
+
+/// The instruction that an `async-start` wraps in a computation of the text.
+fn wrapped<'m>(module: &'m Module, instr: InstrRef<'m>) -> Option<InstrRef<'m>> {
+    let is_explicit = instr.opcode() == Opcode::AsyncStart && instr.wrapped().is_none();
+    let callee = instr.called(AttrName::Calls).next().filter(|_| is_explicit)?;
+    Some(module.instruction(callee, module.root(callee)))
+}
+
+/// Whether each computation, by index, is wrapped by an asynchronous collective, which counts in its stead.
+fn wrapped_computations(module: &Module) -> Vec<bool> {
+    let mut found = vec![false; module.ids().len()];
+    for instr in module.ids().flat_map(|id| module.instructions(id)) {
+        if matches!(instr.opcode(), Opcode::AsyncStart | Opcode::AsyncUpdate | Opcode::AsyncDone)
+            && let Some(callee) = instr.called(AttrName::Calls).next()
+        {
+            let root = module.instruction(callee, module.root(callee));
+            found[callee.index()] |= CollectiveKind::of(root.opcode()).is_some();
+        }
+    }
+    found
 }
 
 /// Bytes of what an all-gather returns. The result of a `-start` is a tuple of the operands and that.
@@ -301,5 +324,27 @@ ENTRY e {
             ("", "data", "layers/q_proj/dot"),
         ];
         assert_eq!(found.collect::<Vec<_>>(), expect.map(|(a, b, name)| (a.to_owned(), b.to_owned(), name)));
+    }
+
+    #[test]
+    fn an_asynchronous_collective_that_is_spelled_out_counts_once() {
+        let text = r#"
+wrapped { x = f32[4] parameter(0)
+  ROOT g = f32[8] all-gather(x), dimensions={0}, replica_groups={{0,1}} }
+ENTRY e {
+  x = f32[4] parameter(0)
+  s = ((f32[4]), f32[8]) async-start(x), calls=wrapped
+  u = ((f32[4]), f32[8]) async-update(s), calls=wrapped
+  n = f32[4] negate(x)
+  ROOT g = f32[8] async-done(u), calls=wrapped
+}"#;
+        let module = parse(text, "async.hlo").unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let executions = Executions::of(&module);
+        assert_eq!(module.ids().map(|id| executions.count(id)).collect::<Vec<_>>(), [1.0, 1.0]);
+        let found = collectives(&module, &executions);
+        let [gather] = &*found else { panic!("{} collectives", found.len()) };
+        assert_eq!((gather.kind, gather.bytes, gather.num_computing), (CollectiveKind::AllGather, 32, 1));
+        assert_eq!(gather.axes(&[("x", 2)]).unwrap(), ["x"]);
+        assert_eq!(gather.overlapped(&module).map(InstrRef::name).collect::<Vec<_>>(), ["n"]);
     }
 }

@@ -60,6 +60,8 @@ fn runs(instr: InstrRef<'_>, attr: AttrName, trips: Option<u64>) -> f64 {
     match (instr.opcode(), attr) {
         (Opcode::While, AttrName::Body) => trips,
         (Opcode::While, AttrName::Condition) => trips + 1.0,
+        // The start runs it; the others name it.
+        (Opcode::AsyncUpdate | Opcode::AsyncDone, _) => 0.0,
         (Opcode::Call, _) | (_, AttrName::Calls | AttrName::CalledComputations) => 1.0,
         (Opcode::Conditional, _) => 1.0,
         _ => 0.0,
