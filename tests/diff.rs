@@ -59,6 +59,7 @@ different
 instructions                                        20           21           +1
 computations                                         4            4            =
 elementwise operations                         32 FLOP      32 FLOP            =
+bytes read and written                         2.04 kB      3.58 kB      +75.3 %
 collectives run                                      6            6            =
 bytes of their full arrays                       768 B        768 B            =
 instructions by opcode

@@ -9,7 +9,8 @@ use hloom::hlo::raw;
 
 const ACCEPTED: &str = include_str!("grammar/accepted.hlo");
 const REFUSED: &str = include_str!("grammar/refused.hlo");
-/// Attributes and fields that XLA refuses and newer versions of it may have: they are kept as they are.
+/// What this version of XLA's parser refuses and other versions write: attributes and fields, which are kept as they are, and elements
+/// of tuples without an instruction of their own.
 const KEPT: &str = include_str!("grammar/kept.hlo");
 
 const CASE: &str = "// ---- ";
@@ -60,6 +61,14 @@ fn line_ends_of_other_systems_are_line_ends() {
         let module = module.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         assert_eq!(module.num_instructions(), 2);
     }
+}
+
+#[test]
+fn tuples_of_tuples_do_not_exhaust_memory() {
+    let mut text = "ENTRY e { t0 = f32[] parameter(0)".to_owned();
+    (1..64).for_each(|n| text.push_str(&format!("\n t{n} = tuple(t{0}, t{0})", n - 1)));
+    text.push('}');
+    assert!(errors(&text)[0].contains("missing shape of `tuple`"), "{:?}", errors(&text));
 }
 
 #[test]

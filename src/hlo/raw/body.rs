@@ -23,6 +23,8 @@ pub(super) struct Body<'t, 's> {
     pub(super) computation: Computation,
     pub(super) references: References,
     pub(super) ids: FxHashMap<&'t [u8], InstrId>,
+    /// Elements of tuples that operands name by their index.
+    pub(super) elements: FxHashMap<(InstrId, i128), InstrId>,
     pub(super) root: Option<usize>,
     pub(super) unknown_operands: UnknownOperands,
 }
@@ -45,6 +47,7 @@ impl<'t, 's> Body<'t, 's> {
             computation: Computation::default(),
             references: vec![],
             ids: FxHashMap::default(),
+            elements: FxHashMap::default(),
             root: None,
             unknown_operands: UnknownOperands::AreErrors,
         }

@@ -15,7 +15,7 @@ pub fn json(module: &Module) -> Value {
     let attributes: Map<String, Value> = module
         .attrs
         .iter()
-        .map(|attr| (module.str(attr.spelling).to_owned(), module.str(attr.value).into()))
+        .map(|attr| (module.spelling(attr).to_owned(), module.str(attr.value).into()))
         .collect();
     json!({
         "module": module.name(),

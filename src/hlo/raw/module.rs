@@ -193,7 +193,7 @@ impl Module {
 
     /// The attributes of the module in order: the name as it is spelled, and the value as it is in the text.
     pub fn attrs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.attrs.iter().map(|attr| (self.str(attr.spelling), self.str(attr.value)))
+        self.attrs.iter().map(|attr| (self.spelling(attr), self.str(attr.value)))
     }
 
     /// Whether the order of the instructions is a schedule: where the header says so, and in a text of one instruction.
@@ -237,6 +237,14 @@ impl Module {
                 (at(&tables.files, location.file), at(&tables.functions, location.function));
             Some(StackFrame { file, function, line: location.line })
         })
+    }
+
+    /// The name of an attribute as the text spells it.
+    pub(super) fn spelling(&self, attr: &Attr) -> &str {
+        match attr.name {
+            Some(name) => name.name(),
+            None => self.str(attr.spelling),
+        }
     }
 
     pub(super) fn str(&self, span: Span) -> &str {
@@ -404,7 +412,7 @@ impl<'m> InstrRef<'m> {
     /// The attributes in order: the name as it is spelled, and the value as it is in the text.
     pub fn attrs(self) -> impl Iterator<Item = (&'m str, &'m str)> {
         let attrs = self.computation.attrs[self.instr.attr_range()].iter();
-        attrs.map(move |attr| (self.module.str(attr.spelling), self.module.str(attr.value)))
+        attrs.map(move |attr| (self.module.spelling(attr), self.module.str(attr.value)))
     }
 
     /// The computations that an attribute names.

@@ -1,12 +1,13 @@
 //! What is in parentheses after an opcode.
 
 use super::{
+    attr::AttrName,
     body::{Attributes, Body, Head, UnknownOperands, no_shape},
     cursor::{Parsed, SyntaxError},
     literal,
-    module::InstrId,
+    module::{Attr, InstrId},
     opcode::{Opcode, Operands},
-    shape::{ShapeId, ShapeReader},
+    shape::{Shape, ShapeId, ShapeReader},
     span::Span,
 };
 
@@ -85,8 +86,9 @@ impl Body<'_, '_> {
             return self.parameter(Span::default(), at, shape).map(Some);
         }
         let name = self.cursor.name("an operand")?;
-        self.cursor.skip_blank()?;
-        if self.cursor.peek() == b'(' {
+        let mut next = self.cursor;
+        next.skip_blank()?;
+        if next.peek() == b'(' {
             return Ok(None);
         }
         let id = match (self.unknown_operands, shape) {
@@ -97,6 +99,7 @@ impl Body<'_, '_> {
             }
             _ => self.find(name)?,
         };
+        let id = self.element(id)?;
         let found = self.computation.instrs[id.index()].shape;
         match shape {
             Some(shape) if !self.task.shapes.table.compatible(shape, found) => {
@@ -106,6 +109,42 @@ impl Body<'_, '_> {
             }
             _ => Ok(Some(id)),
         }
+    }
+
+    /// The element of a tuple that `#1` after its name stands for, as XLA writes dumps: a get-tuple-element of its own.
+    fn element(&mut self, tuple: InstrId) -> Parsed<InstrId> {
+        let mut id = tuple;
+        while self.cursor.peek() == b'#' {
+            let at = self.cursor.at();
+            self.cursor.advance(1);
+            let start = self.cursor.at();
+            let index = self.cursor.int("the index of an element")?;
+            let value = Span::new(start, self.cursor.at() - start);
+            let shape = self.computation.instrs[id.index()].shape;
+            let element = match self.task.shapes.table.get(shape) {
+                Shape::Tuple(elements) => {
+                    usize::try_from(index).ok().and_then(|index| elements.get(index)).copied()
+                }
+                _ => None,
+            };
+            let Some(element) = element else {
+                let shape = self.task.shapes.table.text(shape);
+                return Err(SyntaxError::new(at, format!("unknown element {index} of {shape}")));
+            };
+            if let Some(&known) = self.elements.get(&(id, index)) {
+                id = known;
+                continue;
+            }
+            let first_attr = self.computation.attrs.len();
+            let name = Some(AttrName::Index);
+            self.computation.attrs.push(Attr { name, spelling: Span::default(), value });
+            let opcode = Opcode::GetTupleElement;
+            let head = Head { name: Span::default(), shape: Some(element), opcode, wrapped: None, at };
+            let new = self.push(head, Span::default(), &[id], first_attr)?;
+            self.elements.insert((id, index), new);
+            id = new;
+        }
+        Ok(id)
     }
 
     fn nested_operand(&mut self) -> Parsed<InstrId> {

@@ -108,7 +108,7 @@ fn print_attr(out: &mut String, module: &Module, computation: &Computation, inde
         }
         _ => return push_attr(out, module, attr),
     };
-    let _ = write!(out, ", {}=", module.str(attr.spelling));
+    let _ = write!(out, ", {}=", module.spelling(attr));
     let list = attr.name.is_some_and(|name| name.form() != Form::Computation);
     out.push_str(if list { "{" } else { "" });
     for (position, name) in names.into_iter().enumerate() {
@@ -119,5 +119,5 @@ fn print_attr(out: &mut String, module: &Module, computation: &Computation, inde
 }
 
 fn push_attr(out: &mut String, module: &Module, attr: &Attr) {
-    let _ = write!(out, ", {}={}", module.str(attr.spelling), module.str(attr.value));
+    let _ = write!(out, ", {}={}", module.spelling(attr), module.str(attr.value));
 }

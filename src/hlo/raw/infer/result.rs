@@ -16,12 +16,19 @@ use crate::hlo::raw::{
     shape::{Array, Dimension, Shape, ShapeId, ShapeTable},
 };
 
+/// Maximum number of bytes of the text of a tuple shape that is inferred.
+const MAX_INFERRED: usize = 1 << 20;
+
 /// The shape of an instruction without one; `None` if it does not follow.
 pub(crate) fn shape(operation: &Operation<'_>, shapes: &mut ShapeTable) -> Option<ShapeId> {
     let operands = operation.operands;
     let first = operands.first().copied();
     match operation.opcode {
-        Opcode::Tuple => Some(shapes.intern(Shape::Tuple(operands.to_vec()))),
+        Opcode::Tuple => {
+            // A tuple of the same tuple twice doubles the text, so that few lines could exhaust memory.
+            let bytes: usize = operands.iter().map(|&operand| shapes.text(operand).len()).sum();
+            (bytes <= MAX_INFERRED).then(|| shapes.intern(Shape::Tuple(operands.to_vec())))
+        }
         Opcode::GetTupleElement => {
             let index: usize = (operation.attr)(AttrName::Index)?.parse().ok()?;
             match shapes.get(first?) {

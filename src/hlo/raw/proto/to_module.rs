@@ -218,7 +218,7 @@ impl<'m> Encoder<'m> {
     fn attribute(&mut self, proto: &mut HloInstructionProto, attr: &Attr) {
         let range = attr.value.range();
         let mut value = Value::new(&self.module.text, range.start, range.end);
-        let set = to_instr::set(proto, attr, self.module.str(attr.spelling), &mut value);
+        let set = to_instr::set(proto, attr, self.module.spelling(attr), &mut value);
         self.errors.extend(set.err());
     }
 
@@ -274,7 +274,7 @@ impl<'m> Encoder<'m> {
         proto.operand_ids = instrs.iter().map(|parameter| parameter.id).collect();
         let mut execution_thread = String::new();
         for attr in &computation.attrs[instr.attr_range()] {
-            if self.module.str(attr.spelling) == "async_execution_thread" {
+            if self.module.spelling(attr) == "async_execution_thread" {
                 execution_thread = unescaped(self.module.str(attr.value).trim_matches('"'));
             } else if to_instr::is_of_wrapped(attr) {
                 self.attribute(&mut proto, attr);

@@ -48,7 +48,7 @@ pub fn to_proto(module: &Module, file: ProtoFile) -> Result<ToProto, Diagnostics
     }
     let settings = module.attrs.iter().filter(|attr| attr.name.is_some_and(is_setting));
     let warnings = settings.map(|attr| {
-        let message = format!("HloModuleProto has no field for `{}`", module.str(attr.spelling));
+        let message = format!("HloModuleProto has no field for `{}`", module.spelling(attr));
         let warning = Diagnostic::warning(located(attr.spelling.start()), message);
         warning.with_hint("HloModuleProtoWithConfig has it")
     });
