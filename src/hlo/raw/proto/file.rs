@@ -8,7 +8,10 @@ use prost::{
 
 use super::{
     describe::{Descriptor, Nested},
-    messages::{HloModuleConfigProto, HloModuleProto, HloModuleProtoWithConfig, HloProto, HloSnapshot},
+    messages::{
+        HloModuleConfigProto, HloModuleProto, HloModuleProtoWithConfig, HloProto, HloSnapshot,
+        HloUnoptimizedSnapshot,
+    },
 };
 
 /// A module and what its file says about it.
@@ -19,7 +22,7 @@ pub(super) struct File {
     pub message: &'static Descriptor,
 }
 
-/// Decodes a file: `HloModuleProto`, `HloModuleProtoWithConfig`, `HloProto` or `HloSnapshot`.
+/// Decodes a file: `HloModuleProto`, `HloModuleProtoWithConfig`, `HloProto`, `HloSnapshot` or `HloUnoptimizedSnapshot`.
 pub(super) fn decode(bytes: &Bytes) -> Result<File, DecodeError> {
     let top = Outline::of(bytes);
     let inner = top.first.map(Outline::of).unwrap_or_default();
@@ -28,6 +31,9 @@ pub(super) fn decode(bytes: &Bytes) -> Result<File, DecodeError> {
     } else if !inner.computations {
         let snapshot = HloSnapshot::decode(bytes.clone())?;
         (snapshot.hlo.and_then(|hlo| hlo.hlo_module), None, HloSnapshot::message())
+    } else if top.version {
+        let snapshot = HloUnoptimizedSnapshot::decode(bytes.clone())?;
+        (snapshot.hlo_module, None, HloUnoptimizedSnapshot::message())
     } else if top.second {
         let file = HloModuleProtoWithConfig::decode(bytes.clone())?;
         (file.hlo_module, file.config, HloModuleProtoWithConfig::message())
@@ -49,6 +55,8 @@ struct Outline<'b> {
     first: Option<&'b [u8]>,
     /// Whether there is a field 2 that is a message or a text.
     second: bool,
+    /// Whether there is a field 3 that is a number: the version of a snapshot.
+    version: bool,
     /// Whether it is a module: field 3 of one is a computation, which has a name and instructions.
     computations: bool,
 }
@@ -61,6 +69,7 @@ impl<'b> Outline<'b> {
             match (number, value) {
                 (1, Value::Bytes(bytes)) if found.first.is_none() => found.first = Some(bytes),
                 (2, Value::Bytes(_)) => found.second = true,
+                (3, Value::Number { .. }) => found.version = true,
                 (3, Value::Bytes(bytes)) if !found.computations => {
                     let mut instructions = false;
                     let inside = each_field(bytes, |number, value| {

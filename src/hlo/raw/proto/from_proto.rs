@@ -21,8 +21,8 @@ pub struct FromProto {
     pub warnings: Diagnostics,
 }
 
-/// Reads a module from a serialized `HloModuleProto`, or a message around one: `HloProto`, `HloSnapshot` or
-/// `HloModuleProtoWithConfig`, as its text that XLA prints. `file` names it in errors.
+/// Reads a module from a serialized `HloModuleProto`, or a message around one: `HloProto`, `HloSnapshot`,
+/// `HloUnoptimizedSnapshot` or `HloModuleProtoWithConfig`, as its text that XLA prints. `file` names it in errors.
 ///
 /// # Errors
 /// Bytes that are no such message, ids that are not defined, names and values that HLO text cannot say, and what

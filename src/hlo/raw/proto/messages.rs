@@ -199,6 +199,13 @@ messages! {
     }
 
 
+    /// A module before it was optimized, with the arguments of each partition.
+    HloUnoptimizedSnapshot {
+        hlo_module: Option<HloModuleProto> = 1 [message, optional];
+        partitions: Vec<Bytes> = 2 [bytes = "bytes", repeated];
+        version: i32 = 3 [int32];
+    }
+
     /// A module that ran, with its arguments and its result.
     HloSnapshot {
         hlo: Option<HloProto> = 1 [message, optional];

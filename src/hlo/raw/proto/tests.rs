@@ -5,7 +5,7 @@ use prost::{Message, bytes::Bytes};
 
 use super::{
     AsyncOps, ProtoFile, from_proto,
-    messages::{HloComputationProto, HloModuleProto, HloProto, HloSnapshot},
+    messages::{HloComputationProto, HloModuleProto, HloProto, HloSnapshot, HloUnoptimizedSnapshot},
     messages_data::{LayoutProto, LiteralProto, OpMetadata, Payload, ShapeProto},
     messages_instr::HloInstructionProto,
     to_proto,
@@ -84,13 +84,14 @@ fn a_module_is_found_in_every_file() {
     let hlo = HloProto { hlo_module: Some(module.clone()), buffer_assignment: Bytes::new() };
     let with_buffers = HloProto { buffer_assignment: buffers, ..hlo.clone() };
     let snapshot = HloSnapshot { hlo: Some(hlo.clone()), ..HloSnapshot::default() };
+    let unoptimized = HloUnoptimizedSnapshot { hlo_module: Some(module), partitions: vec![], version: 1 };
     let config = to_proto(&self::module(NEGATE), ProtoFile::ModuleWithConfig).unwrap().bytes;
     let expected = text(&bytes, AsyncOps::Sugar);
     assert!(
         expected.starts_with("HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}}\n"),
         "{expected}"
     );
-    for file in [hlo.encode_to_vec(), snapshot.encode_to_vec(), config] {
+    for file in [hlo.encode_to_vec(), snapshot.encode_to_vec(), unoptimized.encode_to_vec(), config] {
         assert_eq!(text(&file, AsyncOps::Sugar), expected);
     }
     let found = from_proto(&with_buffers.encode_to_vec(), "dump.hlo.pb", AsyncOps::Sugar).unwrap();
@@ -227,7 +228,7 @@ fn what_a_proto_cannot_carry_is_an_error_with_its_place() {
     );
     check(
         "ENTRY e { ROOT x = f32[9999999] constant(1) }",
-        "test.hlo:1:42: expected at most 1048576 elements in an array that one number stands for",
+        "test.hlo:1:42: expected at most 1048576 elements in an array of which the text has one",
     );
 }
 

@@ -47,7 +47,7 @@ pub(super) fn literal(value: &mut Value<'_>, shape: &ShapeProto) -> Parsed<Liter
         Some(count) if count == elements.bits.len() || (is_filled && count <= MAX_FILLED) => count,
         _ if is_filled => {
             let message =
-                format!("expected at most {MAX_FILLED} elements in an array that one number stands for");
+                format!("expected at most {MAX_FILLED} elements in an array of which the text has one");
             return Err(SyntaxError::new(at, message));
         }
         _ => {
@@ -68,7 +68,7 @@ fn nested(value: &mut Value<'_>, depth: usize) -> Parsed<LiteralProto> {
         let shape = super::to_shape::shape(value)?;
         return literal(value, &shape);
     }
-    // A shape of a tuple may stand in front of all elements instead.
+    // The shape of the tuple may be in front of all elements instead.
     let mut shaped = *value;
     if let Ok(shape) = super::to_shape::shape(&mut shaped)
         && shaped.next_is(b'(')?

@@ -39,6 +39,7 @@ const NOT_IN_TEXT: &[(&str, &[&str])] = &[
     ("OpSharding", &["tile_shape"]),
     ("HloProto", &["*", "hlo_module"]),
     ("HloSnapshot", &["*", "hlo"]),
+    ("HloUnoptimizedSnapshot", &["*", "hlo_module", "version"]),
     (
         "HloModuleConfigProto",
         &[
