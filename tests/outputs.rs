@@ -50,7 +50,7 @@ fn stablehlo_has_the_shardings_of_the_partitioner() {
     let world = World::new();
     let config = "[mesh]\nfsdp = 2\n[store]\nembed = \"fsdp\"\n[compute]\nbatch = \"fsdp\"\n";
     world.write("gspmd.toml", config);
-    world.write("shardy.toml", &format!("{config}[partitioner]\nkind = \"shardy\"\n"));
+    world.write("shardy.toml", format!("{config}[partitioner]\nkind = \"shardy\"\n"));
     let dump = |options: &str| world.succeeds(&format!("dump --model tiny --format stablehlo {options}"));
     let count = |text: &str, word: &str| text.matches(word).count();
     for (options, has_mhlo, has_sdy) in

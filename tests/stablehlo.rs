@@ -190,10 +190,10 @@ fn compile(
     compile_in_worker(&job, &worker).unwrap_or_else(|error| panic!("{target}, {mesh:?}, {format:?}: {error}"))
 }
 
+/// The pinned CPU build runs what it compiles, in the tests above.
 #[test]
 fn every_platform_compiles_stablehlo_to_the_memory_of_the_proto() {
     for (package, one, eight) in [
-        ("cpu", "cpu:1", "cpu:8"),
         ("cpu-0.81", "cpu:1", "cpu:8"),
         ("cuda", "h100:1", "h100:8"),
         ("rocm", "mi300x:1", "mi300x:8"),

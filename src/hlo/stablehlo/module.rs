@@ -94,3 +94,42 @@ fn function(mut body: Body<'_, '_>, module: &Verified, id: CompId, name: &str) -
     body.line("}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hlo::testing::modules;
+
+    /// Checks that each value of a function is defined once, and before its use.
+    fn check_names(function: &str) -> Result<(), TestCaseError> {
+        let mut defined = HashSet::new();
+        for text in function.split('%').skip(1) {
+            let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !"_.-".contains(c));
+            let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+            if rest.starts_with(':') || rest.starts_with(" = ") {
+                prop_assert!(defined.insert(name), "{name} is defined twice in {function}");
+            } else {
+                prop_assert!(defined.contains(name), "{name} is not defined in {function}");
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn values_of_random_modules_have_unique_names(module in modules()) {
+            let text = print(&module, Partitioner::Gspmd).unwrap();
+            let functions: Vec<&str> = text.split("\n  func.func ").skip(1).collect();
+            prop_assert!(!functions.is_empty(), "{text}");
+            functions.into_iter().try_for_each(check_names)?;
+            // Locations are all that differs.
+            let located = print_with_locations(&module, Partitioner::Gspmd).unwrap();
+            let line = |line: &str| line.split(" loc(").next().unwrap_or_default().to_owned();
+            prop_assert_eq!(located.lines().map(line).collect::<Vec<_>>(), text.lines().collect::<Vec<_>>());
+        }
+    }
+}
