@@ -24,6 +24,18 @@ pub struct OpenedModule {
     pub stage: String,
     /// The module.
     pub module: Module,
+    /// Computations as the file has them: a proto also has those that async ops wrap, which a text spells as one instruction.
+    pub num_computations: usize,
+    /// Instructions of all these computations.
+    pub num_instructions: usize,
+}
+
+impl OpenedModule {
+    /// A module that is not from a proto.
+    pub fn new(stage: String, module: Module) -> Self {
+        let (num_computations, num_instructions) = (module.num_computations(), module.num_instructions());
+        Self { stage, module, num_computations, num_instructions }
+    }
 }
 
 /// The files of a module in order of compilation: a file by itself, the stages in a folder of XLA's dumps, or those in a bundle,
@@ -88,8 +100,9 @@ pub fn read(file: &ModuleFile) -> Result<OpenedModule, AppError> {
     let stage = stage.clone();
     if is_proto(&bytes) {
         // The warnings are about fields that matter to a conversion only.
-        let raw::FromProto { module, .. } = raw::from_proto(&bytes, &name, raw::AsyncOps::Sugar)?;
-        return Ok(OpenedModule { stage, module });
+        let read = raw::from_proto(&bytes, &name, raw::AsyncOps::Sugar)?;
+        let raw::FromProto { module, num_computations, num_instructions, .. } = read;
+        return Ok(OpenedModule { stage, module, num_computations, num_instructions });
     }
     let invalid = |_| failed(wrong_format("HLO text or an HLO proto", FileKind::Binary));
     let text = String::from_utf8(bytes).map_err(invalid)?;
@@ -100,7 +113,7 @@ pub fn read(file: &ModuleFile) -> Result<OpenedModule, AppError> {
             Diagnostics::from(Diagnostic::error(Location::line(name, 1), message).with_hint(hint)).into()
         );
     }
-    Ok(OpenedModule { stage, module: raw::parse(text, &name)? })
+    Ok(OpenedModule::new(stage, raw::parse(text, &name)?))
 }
 
 /// The bytes of a file, decompressed, if they may be a module.

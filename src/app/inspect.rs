@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
-use super::AppError;
+use super::{AppError, hlo_files::OpenedModule};
 use crate::{
     analyze::{self, Buffer, BufferKind, Collective, Executions, Memory, OpPath, Pass, Peak, Traffic},
     hlo::raw::{AttrName, InstrRef, Module, Opcode},
@@ -174,7 +174,8 @@ impl MeshAxes {
 
 impl ModuleReport {
     /// The figures of a module. `mesh` names the groups of devices.
-    pub fn of(module: &Module, mesh: Option<&MeshAxes>) -> Self {
+    pub fn of(opened: &OpenedModule, mesh: Option<&MeshAxes>) -> Self {
+        let module = &opened.module;
         let executions = Executions::of(module);
         let flops = analyze::flops(module, &executions);
         let memory = Memory::of(module);
@@ -183,8 +184,8 @@ impl ModuleReport {
         Self {
             module: module.name().to_owned(),
             file: module.file().to_owned(),
-            computations: module.num_computations(),
-            instructions: module.num_instructions(),
+            computations: opened.num_computations,
+            instructions: opened.num_instructions,
             devices: devices(module),
             scheduled: module.is_scheduled(),
             opcodes: opcodes(module),

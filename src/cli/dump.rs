@@ -297,7 +297,7 @@ impl Format {
             Self::Proto => raw::to_proto(&module, raw::ProtoFile::Module)?.bytes,
             Self::Json => format!("{:#}\n", raw::json(&module)).into_bytes(),
             Self::Dot => raw::dot(&module).into_bytes(),
-            Self::Html => module_page::of_one(&OpenedModule { stage, module }).into_bytes(),
+            Self::Html => module_page::of_one(&OpenedModule::new(stage, module)).into_bytes(),
             Self::Stablehlo => unreachable!("StableHLO is written from the typed module"),
         };
         Ok(DumpOutput { bytes, instructions })

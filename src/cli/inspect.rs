@@ -66,7 +66,7 @@ impl Inspect {
             let module = hlo_files::read(file)?;
             let axes_of = |mesh| MeshAxes::of(mesh, num_devices(&module.module, mesh));
             axes = mesh.as_ref().map(axes_of).transpose()?;
-            let mut report = ModuleReport::of(&module.module, axes.as_ref());
+            let mut report = ModuleReport::of(&module, axes.as_ref());
             if let Some(filter) = &filter {
                 report.largest.retain(|buffer| filter.accepts(&buffer.opcode, buffer.bytes));
                 report.collectives.retain(|collective| filter.accepts(&collective.kind, collective.bytes));

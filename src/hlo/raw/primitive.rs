@@ -79,6 +79,8 @@ primitive_types! {
     F8E5M2FNUZ = "f8e5m2fnuz", 24, 8;
     F8E4M3FNUZ = "f8e4m3fnuz", 25, 8;
     F4E2M1FN = "f4e2m1fn", 32, 4;
+    F6E3M2FN = "f6e3m2fn", 35, 6;
+    F6E2M3FN = "f6e2m3fn", 36, 6;
     F8E8M0FNU = "f8e8m0fnu", 33, 8;
     C64 = "c64", 15, 64;
     C128 = "c128", 18, 128;

@@ -43,6 +43,11 @@ pub(super) fn pad(operation: &Operation<'_>, operand: Array) -> Option<Array> {
     Some(dense(operand.element, dims))
 }
 
+/// Row-major.
+pub(super) fn default_layout(rank: usize) -> Layout {
+    Layout { minor_to_major: (0..rank as u32).rev().collect(), ..Layout::default() }
+}
+
 /// The layout of a transposed array: the elements stay where they are.
 pub(super) fn permuted(layout: &Layout, order: &[i64]) -> Option<Layout> {
     let moved = |&dim: &u32| order.iter().position(|&from| from == i64::from(dim)).map(|dim| dim as u32);

@@ -7,7 +7,6 @@ use super::{
 use crate::hlo::raw::{
     access,
     attr::AttrName,
-    opcode::Opcode,
     shape::{Array, Dimension},
 };
 
@@ -46,8 +45,7 @@ fn product(operation: &Operation<'_>, lhs: &Array, rhs: &Array, right_only: &[i6
     for (left, right) in pairs {
         let sizes =
             |array, dims| Some(dims_at(array, dims)?.iter().map(|dim| dim.bound()).collect::<Vec<_>>());
-        // A scaled product has scales of other sizes, and those only.
-        if operation.opcode != Opcode::ScaledDot && sizes(lhs, left)? != sizes(rhs, right)? {
+        if sizes(lhs, left)? != sizes(rhs, right)? {
             return None;
         }
     }

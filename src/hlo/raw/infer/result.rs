@@ -2,7 +2,7 @@
 
 use super::{
     array::{array, bounds, complex_of, dense, elementwise, is_scalar_of, real_of, scalar, windowed},
-    moved::{concatenate, fft, gather, pad, permuted},
+    moved::{concatenate, default_layout, fft, gather, pad, permuted},
     operation::Operation,
     product::{convolution, dot, ragged_dot},
     several::{scan, variadic},
@@ -112,7 +112,9 @@ fn array_result(operation: &Operation<'_>, shapes: &ShapeTable) -> Option<Array>
             sizes.extend(operand.dims);
             Some(dense(operand.element, sizes))
         }
-        O::Dot | O::ScaledDot => dot(operation, &operand(0)?, &operand(1)?),
+        O::Dot => dot(operation, &operand(0)?, &operand(1)?),
+        // Each operand is followed by its scales.
+        O::ScaledDot => dot(operation, &operand(0)?, &operand(2)?),
         O::RaggedDot => ragged_dot(operation, &operand(0)?, &operand(1)?, &operand(2)?),
         O::Concatenate => concatenate(operation, shapes),
         O::Pad => pad(operation, operand(0)?),
@@ -121,7 +123,8 @@ fn array_result(operation: &Operation<'_>, shapes: &ShapeTable) -> Option<Array>
             let order = ints(AttrName::Dimensions)?;
             let dims = order.iter().map(|&dim| operand.dims.get(usize::try_from(dim).ok()?).copied());
             let dims: Vec<Dimension> = dims.collect::<Option<_>>()?;
-            let layout = operand.layout.and_then(|layout| permuted(&layout, &order));
+            let layout = operand.layout.unwrap_or_else(|| default_layout(operand.dims.len()));
+            let layout = permuted(&layout, &order);
             let mut sorted = order.clone();
             sorted.sort_unstable();
             let is_permutation = sorted.iter().copied().eq(0..operand.dims.len() as i64);

@@ -84,6 +84,15 @@ impl<'b> Outline<'b> {
     }
 }
 
+/// The number of instructions of a serialized computation.
+pub(super) fn num_instructions(computation: &[u8]) -> usize {
+    let mut count = 0;
+    let _ = each_field(computation, |number, value| {
+        count += usize::from(number == 2 && matches!(value, Value::Bytes(_)));
+    });
+    count
+}
+
 /// Whether a computation begins with a name. In a buffer assignment, messages are in its place.
 fn is_named(computation: &[u8]) -> bool {
     let mut named = false;

@@ -17,6 +17,10 @@ use crate::{
 pub struct FromProto {
     /// The module.
     pub module: Module,
+    /// Computations of the message, with those that async ops wrap.
+    pub num_computations: usize,
+    /// Instructions of all computations of the message.
+    pub num_instructions: usize,
     /// A warning for each field of the file that is unknown or has no place in HLO text.
     pub warnings: Diagnostics,
 }
@@ -37,6 +41,9 @@ pub fn from_proto(bytes: &[u8], file: &str, async_ops: AsyncOps) -> Result<FromP
     let read = file::decode(&bytes).map_err(invalid)?;
     let mut warnings = unread(&bytes, read.message, file);
     let (text, left_out) = text_module::text(&read.module, read.config.as_ref(), async_ops, file)?;
+    let computations = &read.module.computations;
+    let num_computations = computations.len();
+    let num_instructions = computations.iter().map(|computation| file::num_instructions(computation)).sum();
     drop((bytes, read));
     for (count, what) in [
         (left_out.wrapped, "instructions that async ops start have metadata of their own"),
@@ -47,5 +54,5 @@ pub fn from_proto(bytes: &[u8], file: &str, async_ops: AsyncOps) -> Result<FromP
             warnings.push(Diagnostic::warning(Location::file(file), message));
         }
     }
-    Ok(FromProto { module: parse(text, file)?, warnings })
+    Ok(FromProto { module: parse(text, file)?, num_computations, num_instructions, warnings })
 }

@@ -75,6 +75,8 @@ impl Format {
             P::F8E5M2FNUZ => (5, 2, 16, Special::NegativeZero),
             P::F8E4M3FNUZ => (4, 3, 8, Special::NegativeZero),
             P::F4E2M1FN => (2, 1, 1, Special::Finite),
+            P::F6E3M2FN => (3, 2, 3, Special::Finite),
+            P::F6E2M3FN => (2, 3, 1, Special::Finite),
             P::F8E8M0FNU => (8, 0, 127, Special::Nan),
             _ => return None,
         };
