@@ -58,7 +58,7 @@ work      6.14 kFLOP, 6.14 kFLOP of it in products; 0 transcendental
     assert!(out.starts_with(expect), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     assert!(
-        out.contains("  768 bytes 128 bytes     6  all-reduce         data            1  backward lay"),
+        out.contains("  768 bytes 128 bytes     6  all-reduce     data           1  backward q_proj"),
         "{out}"
     );
     assert!(out.contains("  axis data:  [compute] batch mesh.toml:9\n"), "{out}");

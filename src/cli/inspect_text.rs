@@ -6,7 +6,10 @@ use super::{
     diff::{cut, grouped, scaled},
     render,
 };
-use crate::app::inspect::{BufferReport, CollectiveReport, MemoryReport, MeshAxes, ModuleReport};
+use crate::{
+    app::inspect::{BufferReport, CollectiveReport, MemoryReport, MeshAxes, ModuleReport},
+    hlo::raw::Opcode,
+};
 
 const WIDTH: usize = 80;
 
@@ -187,12 +190,16 @@ fn collective_row(found: &CollectiveReport, mesh: Option<&MeshAxes>) -> String {
     };
     let bytes = render::bytes(found.bytes);
     let CollectiveReport { kind, name, count, part, pass, .. } = found;
-    let part = match (pass, part) {
-        (Some(pass), Some(part)) => format!("{pass} {part}"),
-        (None, Some(part)) => part.clone(),
+    // A name of an instruction says less than the module that it is in.
+    let is_module = |scope: &&str| Opcode::from_name(scope.split('.').next().unwrap_or_default()).is_none();
+    let scope = part.as_ref().and_then(|part| part.rsplit('/').find(is_module).or(part.rsplit('/').next()));
+    let part = match (pass, scope) {
+        (Some(pass), Some(scope)) => format!("{pass} {scope}"),
+        (None, Some(scope)) => scope.to_owned(),
         _ => found.op.clone().unwrap_or(name.clone()),
     };
-    format!("  {all:>8} {bytes:>8} {count:>5}  {kind:<18} {over:<8} {overlaps:>8}  {part}")
+    let kind = kind.strip_prefix("collective-").unwrap_or(kind);
+    format!("  {all:>8} {bytes:>8} {count:>5}  {kind:<14} {over:<7} {overlaps:>8}  {part}")
 }
 
 /// Items after a title, with line breaks between them where a line is full.
