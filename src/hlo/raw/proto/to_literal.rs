@@ -98,7 +98,7 @@ fn elided(value: &Value<'_>) -> SyntaxError {
 struct Elements {
     element: PrimitiveType,
     bits: Vec<[u64; 2]>,
-    offsets: Vec<usize>,
+    offsets: Vec<u32>,
 }
 
 impl Elements {
@@ -153,7 +153,8 @@ impl Elements {
             return Err(at.error("a type with elements"));
         }
         self.bits.push(bits);
-        self.offsets.push(offset);
+        // An array has at most as many elements as its text has bytes.
+        self.offsets.push(u32::try_from(offset).unwrap_or(u32::MAX));
         Ok(())
     }
 
@@ -183,12 +184,17 @@ impl Elements {
     /// The message of an array with so many elements. Those that were not read are zero.
     fn proto(self, shape: &ShapeProto, count: usize) -> LiteralProto {
         use PrimitiveType as P;
-        let mut bits = vec![[0_u64; 2]; count];
-        for (&offset, &element) in self.offsets.iter().zip(&self.bits) {
-            if let Some(place) = bits.get_mut(offset) {
-                *place = element;
+        let mut bits = self.bits;
+        let is_in_order = (0..).zip(&self.offsets).all(|(position, &offset)| position == offset);
+        if !is_in_order {
+            let read = bits.clone();
+            for (&offset, element) in self.offsets.iter().zip(read) {
+                if let Some(place) = bits.get_mut(offset as usize) {
+                    *place = element;
+                }
             }
         }
+        bits.resize(count, [0; 2]);
         let mut proto = empty(shape);
         let single = |bits: u64| f32::from_bits(bits as u32);
         match self.element {
