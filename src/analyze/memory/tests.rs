@@ -211,7 +211,7 @@ fn text_that_contradicts_itself_does_not_panic() {
         "x = f32[4] parameter(0) ROOT g = f32[4] get-tuple-element(x), index=3",
         "x = (f32[4]) parameter(0) ROOT g = (f32[4], f32[4]) bitcast(x)",
         "x = f32[4] parameter(0) s = f32[4] all-gather-start(x), dimensions={0} ROOT d = f32[8] all-gather-done(s)",
-        "x = f32[4] parameter(0) ROOT t = (f32[4], f32[4]) tuple(x)",
+        "x = f32[4] parameter(0) ROOT t = (f32[4], f32[4]) copy(x)",
         "x = f32[4] parameter(4294967296) ROOT r = f32[4611686018427387904,4] negate(x)",
     ] {
         let module = module(&format!("ENTRY e {{ {body} }}"));

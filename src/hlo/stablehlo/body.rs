@@ -52,6 +52,8 @@ impl Value {
 /// An instruction and its operands.
 pub(super) struct Site<'m> {
     pub computation: &'m Computation,
+    /// The `op_name` of the instruction's metadata.
+    pub op_name: Option<&'m str>,
     pub instr: &'m Instr,
     pub operands: Vec<Value>,
     pub shapes: Vec<&'m Shape>,
@@ -111,7 +113,8 @@ impl<'m, 'p> Body<'m, 'p> {
         match self.locations {
             Locations::None => self.line(text),
             Locations::Instructions => {
-                let path = format!("{}/{}", site.computation.name, site.instr.name);
+                let path = || format!("{}/{}", site.computation.name, site.instr.name);
+                let path = site.op_name.map_or_else(path, str::to_owned);
                 self.line(&format!("{text} loc({})", Quoted(&path)));
             }
         }
@@ -168,7 +171,9 @@ impl<'m, 'p> Body<'m, 'p> {
         for (number, instr) in computation.iter() {
             let operands = instr.operands.iter().map(|operand| values[operand.index()].clone()).collect();
             let shapes = instr.operands.iter().map(|&operand| &computation.instr(operand).shape).collect();
-            let site = Site { computation, instr, operands, shapes };
+            let metadata = self.module.metadata.get(id, number);
+            let op_name = metadata.map(|metadata| &*metadata.op_name).filter(|name| !name.is_empty());
+            let site = Site { computation, op_name, instr, operands, shapes };
             // Arguments and results of the entry have their shardings in the signature.
             let in_signature = is_entry && (instr.opcode == Opcode::Parameter || number == computation.root);
             let value = match form(instr, &site.shapes) {

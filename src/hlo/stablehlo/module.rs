@@ -25,7 +25,8 @@ pub fn print(module: &Verified, partitioner: Partitioner) -> Result<String, Stab
     print_module(module, partitioner, Locations::None)
 }
 
-/// Like [`print()`]; each operation has the location `computation/instruction`, by which compilers name it in messages.
+/// Like [`print()`]; each operation has its `op_name` as location, or `computation/instruction`, by which compilers name it in
+/// messages.
 ///
 /// # Errors
 /// As [`print()`].

@@ -219,10 +219,6 @@ fn what_a_proto_cannot_carry_is_an_error_with_its_place() {
         "test.hlo:1:14: HloModuleProto has no field for this attribute of the module",
     );
     check(
-        "ENTRY e { ROOT x = f32[] parameter(0), sharding={bent} }",
-        "test.hlo:1:50: expected a part of a sharding, found `bent`",
-    );
-    check(
         "ENTRY e { ROOT x = f32[] parameter(0), metadata={op_nam=\"a\"} }",
         "test.hlo:1:50: expected a field of metadata that a proto has, found `op_nam`",
     );
