@@ -211,7 +211,7 @@ fn product(array: &Array, dims: &[i64]) -> f64 {
 }
 
 fn is_float(element: PrimitiveType) -> bool {
-    matches!(element.name().as_bytes()[0], b'f' | b'b' | b'c')
+    element.is_float() || matches!(element, PrimitiveType::C64 | PrimitiveType::C128)
 }
 
 #[cfg(test)]

@@ -74,6 +74,21 @@ pub struct CompileTools<'a> {
     pub store: PathBuf,
 }
 
+impl CompileTools<'_> {
+    /// Compiles in a worker process, or finds the result of an earlier time in the store.
+    fn compile(
+        &self,
+        job: &CompileJob<'_>,
+        plugin_sha256: &str,
+    ) -> Result<(CompiledProgram, CompileOrigin), CompileWorkerError> {
+        compile_cached(job, &self.worker, plugin_sha256, &self.store.join("compiled"))
+    }
+}
+
+fn hlo_program(bytes: &[u8]) -> PjrtProgram<'_> {
+    PjrtProgram { format: ProgramFormat::Hlo, bytes }
+}
+
 /// A compiled step.
 pub struct CompileReport {
     /// The digest of the module, which is the same for all targets.
@@ -232,10 +247,8 @@ pub fn compile_module(
     status: &mut dyn Status,
 ) -> Result<CompiledProgram, AppError> {
     let (plugin, options) = prepare(target, partitioner, tools, status)?;
-    let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: module };
-    let job = CompileJob { plugin: &plugin, target, program, options: &options };
-    let digest = file_sha256(&plugin)?;
-    let compiled = compile_cached(&job, &tools.worker, &digest, &tools.store.join("compiled"));
+    let job = CompileJob { plugin: &plugin, target, program: hlo_program(module), options: &options };
+    let compiled = tools.compile(&job, &file_sha256(&plugin)?);
     let (compiled, _) =
         compiled.map_err(|source| AppError::Compile { target: target.to_string(), source })?;
     status.done();
@@ -272,10 +285,9 @@ impl StepCompiler<'_> {
         };
         let limit = target.device().and_then(|device| device.memory_bytes);
         let report = |limit| MemoryReport::of_slots(target, limit, &self.program.inputs);
-        let program = PjrtProgram { format: ProgramFormat::Hlo, bytes: self.module };
+        let program = hlo_program(self.module);
         let job = CompileJob { plugin: &plugin, target, program, options: &options };
-        let compiled =
-            compile_cached(&job, &self.tools.worker, &build.plugin.sha256, &store.join("compiled"));
+        let compiled = self.tools.compile(&job, &build.plugin.sha256);
         let (compiled, origin) = match compiled {
             Ok(compiled) => compiled,
             Err(CompileWorkerError::TooLarge { message, .. }) => {

@@ -13,7 +13,7 @@ use super::{AppError, dump_folder, module_file::choose};
 use crate::{
     base::{Diagnostic, Diagnostics, FileKind, Location, Setting, wrong_format},
     hlo::raw::{self, MAX_TEXT, Module},
-    runtime::bundle::{Bundle, Contents},
+    runtime::bundle::{Bundle, Contents, MANIFEST, MODULE},
     train::TrainError,
 };
 
@@ -48,7 +48,7 @@ pub fn find(path: &Path, module: Option<&str>, target: Option<&str>) -> Result<V
         let name = path.file_name().map_or(path.to_string_lossy(), |name| name.to_string_lossy());
         return Ok(vec![ModuleFile { stage: name.into_owned(), path: path.to_owned() }]);
     }
-    if path.join("manifest.json").exists() {
+    if path.join(MANIFEST).exists() {
         return in_bundle(path, target);
     }
     dump_folder::stages(path, module)
@@ -60,7 +60,7 @@ fn in_bundle(folder: &Path, target: Option<&str>) -> Result<Vec<ModuleFile>, App
     let targets = &bundle.manifest().targets;
     let names: Vec<&str> = targets.iter().map(|build| build.target.as_str()).collect();
     let file = |stage: String, name: &str| ModuleFile { stage, path: folder.join(name) };
-    let mut files = vec![file("module".to_owned(), "module.hlo.pb")];
+    let mut files = vec![file("module".to_owned(), MODULE)];
     let chosen = match target {
         Some(target) => match targets.iter().find(|build| build.target == target) {
             Some(build) => Some(build),

@@ -7,15 +7,13 @@ use serde::{Serialize, Serializer};
 use super::{AppError, hlo_files::OpenedModule};
 use crate::{
     analyze::{self, Buffer, BufferKind, Collective, Executions, Memory, OpPath, Pass, Peak, Traffic},
+    base::MemorySpace,
     hlo::raw::{AttrName, InstrRef, Module, Opcode},
     mesh::Loaded,
 };
 
-/// The memory space of the device's own memory.
-const DEVICE: i64 = 0;
-
-/// The memory space of the host's memory.
-const HOST: i64 = 5;
+/// The number of the device's memory space in layouts.
+const DEVICE: i64 = MemorySpace::Device.space();
 
 /// A module in figures. Work and traffic are those of one run on one device, loops counted by their iterations.
 #[derive(Clone, Debug, Serialize)]
@@ -219,7 +217,7 @@ impl MemoryReport {
             parameter_bytes: total(BufferKind::Parameter),
             output_bytes: total(BufferKind::Output),
             constant_bytes: total(BufferKind::Constant),
-            host_bytes: memory.peak(HOST).bytes,
+            host_bytes: memory.peak(MemorySpace::Host.space()).bytes,
             curve: memory.curve(DEVICE),
         }
     }

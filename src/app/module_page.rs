@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use super::hlo_files::OpenedModule;
 use crate::{
     analyze::{self, BufferKind, Memory},
+    base::MemorySpace,
     diff::ModuleDiff,
     hlo::raw::{CompId, InstrRef, Module, Opcode},
     page::{self, CurveBuffer, CurvePoint, MemoryCurve, Pair, PairStatus, Place, Stage, Stages},
 };
 
-/// The memory space of the device's own memory.
-const DEVICE: i64 = 0;
+/// The number of the device's memory space in layouts.
+const DEVICE: i64 = MemorySpace::Device.space();
 
 /// The page of one module.
 pub fn of_one(opened: &OpenedModule) -> String {

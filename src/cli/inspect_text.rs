@@ -3,15 +3,13 @@
 use std::fmt::Write;
 
 use super::{
-    diff::{cut, grouped, scaled},
+    figures::{WIDTH, cut, grouped, scaled},
     render,
 };
 use crate::{
     app::inspect::{BufferReport, CollectiveReport, MemoryReport, MeshAxes, ModuleReport},
     hlo::raw::Opcode,
 };
-
-const WIDTH: usize = 80;
 
 /// Columns of the memory curve.
 const CURVE: usize = 64;

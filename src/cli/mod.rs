@@ -22,6 +22,8 @@ mod dump;
 
 mod diff;
 
+mod figures;
+
 mod filter;
 
 mod inspect;

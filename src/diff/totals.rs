@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     analyze::{Collective, CollectiveKind, Executions, Flops, Memory, Traffic, collectives, flops},
+    base::MemorySpace,
     hlo::raw::{Module, ReplicaGroups},
 };
-
-/// The memory space of the device's own memory.
-const DEVICE: i64 = 0;
 
 /// What a module amounts to.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +91,7 @@ fn totals(module: &Module, executions: &Executions<'_>, found: &[Collective<'_>]
         collectives: found.iter().fold(0.0, |sum, one| sum + one.count),
         collective_bytes: found.iter().fold(0.0, |sum, one| sum + one.count * one.bytes as f64),
         bytes: Traffic::of(module).total(executions).total(),
-        peak_bytes: module.is_scheduled().then(|| Memory::of(module).peak(DEVICE).bytes),
+        peak_bytes: module.is_scheduled().then(|| Memory::of(module).peak(MemorySpace::Device.space()).bytes),
         unknown_loops: executions.unknown_loops.len(),
     }
 }

@@ -1,6 +1,9 @@
-use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
-use super::{CompId, InstrId};
+use super::{
+    CompId, InstrId,
+    side_table::{self, SideTable},
+};
 
 trait Payload: Any + fmt::Debug + Send + Sync {
     fn equals(&self, other: &dyn Any) -> bool;
@@ -46,7 +49,7 @@ impl fmt::Debug for Annotation {
 
 /// The annotations of the instructions of a module, in the order in which they were attached.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Annotations(BTreeMap<(CompId, InstrId), Vec<Annotation>>);
+pub struct Annotations(SideTable<Vec<Annotation>>);
 
 impl Annotations {
     /// Attaches an annotation after those that the instruction has.
@@ -66,10 +69,7 @@ impl Annotations {
 
     /// Copies the annotations of the instructions of `from` to the instructions of `to` with the same ids.
     pub(super) fn copy(&mut self, from: CompId, to: CompId) {
-        let all = (from, InstrId::new(0))..=(from, InstrId::new(u32::MAX as usize));
-        let copies: Vec<_> =
-            self.0.range(all).map(|(&(_, instr), found)| ((to, instr), found.clone())).collect();
-        self.0.extend(copies);
+        side_table::copy(&mut self.0, from, to);
     }
 }
 

@@ -21,9 +21,12 @@
 //! - Parameters have no metadata, except where it is set with [`Value::with_metadata`](super::Value::with_metadata):
 //!   compilers replace them with arguments. The reducers that the builder adds have none either.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use super::{CompId, InstrId};
+use super::{
+    CompId, InstrId,
+    side_table::{self, SideTable},
+};
 
 /// The origin of an instruction. A string that is empty, and line zero, are not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(super) fn joined(path: &str, name: &str) -> Arc<str> {
 
 /// The metadata of the instructions of a module that have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MetadataTable(BTreeMap<(CompId, InstrId), OpMetadata>);
+pub struct MetadataTable(SideTable<OpMetadata>);
 
 impl MetadataTable {
     /// The metadata of an instruction.
@@ -79,10 +82,7 @@ impl MetadataTable {
 
     /// Gives the instructions of `to` what those of `from` with the same ids have.
     pub(super) fn copy(&mut self, from: CompId, to: CompId) {
-        let all = (from, InstrId::new(0))..=(from, InstrId::new(u32::MAX as usize));
-        let copies: Vec<_> =
-            self.0.range(all).map(|(&(_, instr), found)| ((to, instr), found.clone())).collect();
-        self.0.extend(copies);
+        side_table::copy(&mut self.0, from, to);
     }
 }
 

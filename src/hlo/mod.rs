@@ -25,6 +25,7 @@ pub mod proto;
 pub mod raw;
 mod sharding;
 pub mod shardy;
+mod side_table;
 mod slices;
 pub mod stablehlo;
 #[cfg(test)]

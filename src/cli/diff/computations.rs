@@ -1,11 +1,12 @@
 //! Changes, by themselves and grouped by computation.
 
 use super::{
-    format::{both, differing, grouped, list, scaled, unquoted},
-    page::{Page, WIDTH},
+    format::{both, differing, list, unquoted},
+    page::Page,
     sides::Sides,
 };
 use crate::{
+    cli::figures::{WIDTH, grouped, scaled},
     diff::{Change, ChangedComputation, ChangedPart, Ignore, ModuleDiff, describe},
     hlo::raw::InstrRef,
 };

@@ -1,4 +1,6 @@
-//! Numbers, names and values as short texts.
+//! Differences, names and values as short texts.
+
+use crate::cli::figures::{cut, grouped, scaled};
 
 /// A string without its quotes; any other value as it is.
 pub(super) fn unquoted(text: &str) -> String {
@@ -48,25 +50,6 @@ pub(super) fn differing(before: &str, after: &str, width: usize) -> (String, Str
     (part(before), part(after))
 }
 
-/// The first characters of a text, with `…` if there are more.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
-}
-
-/// `12,345`
-pub(crate) fn grouped(count: usize) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        text.push_str(if index > 0 && (digits.len() - index).is_multiple_of(3) { "," } else { "" });
-        text.push(digit);
-    }
-    text
-}
-
 /// `+1,234`, `-5`, or `=` for no difference.
 pub(super) fn signed(difference: f64) -> String {
     let size = grouped(difference.abs() as usize);
@@ -75,21 +58,6 @@ pub(super) fn signed(difference: f64) -> String {
         _ if difference < 0.0 => format!("-{size}"),
         _ => "=".to_owned(),
     }
-}
-
-/// `1.23 TFLOP`; a count below a hundred thousand as it is.
-pub(crate) fn scaled(amount: f64, unit: &str) -> String {
-    const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
-    if unit.is_empty() && amount < 1e5 {
-        return grouped(amount as usize);
-    }
-    let (mut value, mut prefix) = (amount, 0);
-    while value >= 999.5 && prefix + 1 < PREFIXES.len() {
-        value /= 1000.0;
-        prefix += 1;
-    }
-    let digits = if prefix == 0 || value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
-    format!("{value:.digits$} {}{unit}", PREFIXES[prefix]).trim_end().to_owned()
 }
 
 /// `+12.5 %`, `x 3.1`, or `=` for no difference.

@@ -7,8 +7,6 @@ mod page;
 mod sides;
 mod text;
 
-pub(super) use format::{cut, grouped, scaled};
-
 use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::PossibleValue};

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::format::{cut, grouped, signed};
-use crate::cli::Style;
-
-/// Columns of a line.
-pub(super) const WIDTH: usize = 80;
+use super::format::signed;
+use crate::cli::{
+    Style,
+    figures::{WIDTH, cut, grouped},
+};
 
 /// The text so far.
 pub(super) struct Page {

@@ -4,13 +4,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     computations::{change_lines, computations},
-    format::{grouped, list, ratio, scaled, signed},
-    page::{Page, WIDTH},
+    format::{list, ratio, signed},
+    page::Page,
     sides::{Sides, instructions_of},
 };
 use crate::{
     analyze::CollectiveKind,
-    cli::{Style, render},
+    cli::{
+        Style,
+        figures::{WIDTH, grouped, scaled},
+        render,
+    },
     diff::{Change, CollectiveClass, Counted, Ignore, ModuleDiff, Totals},
     hlo::raw::{CompId, Module, ReplicaGroups},
 };

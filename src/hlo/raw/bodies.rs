@@ -22,7 +22,7 @@ pub(super) fn read(text: &str, outlines: &[Outline]) -> Bodies {
     for outline in outlines {
         let cursor = Cursor::new(text, outline.body.start, outline.body.end);
         let read = Body::new(cursor, &mut task, 0).instructions(outline);
-        let mut found = std::mem::take(&mut task.inline);
+        let mut found = std::mem::take(&mut task.known.inline);
         match read {
             Ok((computation, references)) => {
                 found.push((computation, references));
@@ -33,13 +33,13 @@ pub(super) fn read(text: &str, outlines: &[Outline]) -> Bodies {
                         }
                     }
                 }
-                task.done.append(&mut found);
+                task.known.done.append(&mut found);
                 if let Some(name) = outline.name {
-                    task.names.insert(&text.as_bytes()[name.range()], task.done.len() - 1);
+                    task.known.names.insert(&text.as_bytes()[name.range()], task.known.done.len() - 1);
                 }
             }
             Err(error) => errors.push(error),
         }
     }
-    Bodies { computations: task.done, shapes: task.shapes.table, errors }
+    Bodies { computations: task.known.done, shapes: task.shapes.table, errors }
 }

@@ -256,8 +256,8 @@ impl<'t, 's> Body<'t, 's> {
         let mut body = Body::new(inner, &mut *self.task, self.depth);
         body.all()?;
         let (computation, references, _) = body.finish()?;
-        self.references.push((attr, Callee::Inline(self.task.inline.len())));
-        self.task.inline.push((computation, references));
+        self.references.push((attr, Callee::Inline(self.task.known.inline.len())));
+        self.task.known.inline.push((computation, references));
         self.cursor = end;
         self.depth -= 1;
         Ok(())
@@ -333,15 +333,10 @@ impl<'t, 's> Body<'t, 's> {
         let operands: Vec<ShapeId> =
             operands.iter().map(|id| self.computation.instrs[id.index()].shape).collect();
         let attrs = &self.computation.attrs;
-        let Task { shapes, done, names, inline } = &mut *self.task;
+        let Task { shapes, known, .. } = &mut *self.task;
         let called = self.references.iter().filter(|&&(attr, _)| attr as usize >= first_attr);
-        let called = called.map(|&(attr, callee)| {
-            let (computation, _) = match callee {
-                Callee::Named(name) => &done[*names.get(self.cursor.bytes(name.range()))?],
-                Callee::Inline(index) => &inline[index],
-            };
-            Some((attrs[attr as usize].name?, computation))
-        });
+        let called = called
+            .map(|&(attr, callee)| Some((attrs[attr as usize].name?, known.get(callee, &self.cursor)?)));
         let called: Vec<_> = called.collect::<Option<_>>()?;
         let attr = |name| {
             let attr = attrs[first_attr..].iter().find(|attr| attr.name == Some(name))?;
@@ -371,10 +366,7 @@ impl<'t, 's> Body<'t, 's> {
     pub(super) fn callee_parameters(&self, attrs: usize) -> Option<usize> {
         let first = self.computation.attrs.len() - attrs;
         let &(_, callee) = self.references.iter().find(|&&(attr, _)| attr as usize >= first)?;
-        let (computation, _) = match callee {
-            Callee::Named(name) => &self.task.done[*self.task.names.get(self.cursor.bytes(name.range()))?],
-            Callee::Inline(index) => &self.task.inline[index],
-        };
+        let computation = self.task.known.get(callee, &self.cursor)?;
         Some(computation.instrs.iter().filter(|instr| instr.opcode == Opcode::Parameter).count())
     }
 

@@ -19,16 +19,7 @@ pub fn print(module: &Module) -> String {
     if module.is_single() {
         let _ = write!(out, ", {}=true", AttrName::IsScheduled.name());
     }
-    out.push_str("\n\n");
-    if !module.frames.text.is_empty() {
-        out.push_str(module.str(module.frames.text));
-        out.push_str("\n\n");
-    }
-    for id in module.ids() {
-        print_computation(&mut out, module, id, module.entry);
-    }
-    // One line feed ends the text.
-    out.pop();
+    print_computations(&mut out, module, module.entry, |_| true);
     out
 }
 
@@ -51,16 +42,22 @@ pub(super) fn print_part(module: &Module, entry: CompId) -> String {
     for attr in module.attrs.iter().filter(|attr| attr.name.is_some_and(|name| of_part.contains(&name))) {
         push_attr(&mut out, module, attr);
     }
+    print_computations(&mut out, module, entry, |id| needed[id.index()]);
+    out
+}
+
+/// What follows the header: the tables of source locations and the chosen computations.
+fn print_computations(out: &mut String, module: &Module, entry: CompId, is_chosen: impl Fn(CompId) -> bool) {
     out.push_str("\n\n");
     if !module.frames.text.is_empty() {
         out.push_str(module.str(module.frames.text));
         out.push_str("\n\n");
     }
-    for id in module.ids().filter(|id| needed[id.index()]) {
-        print_computation(&mut out, module, id, entry);
+    for id in module.ids().filter(|&id| is_chosen(id)) {
+        print_computation(out, module, id, entry);
     }
+    // One line feed ends the text.
     out.pop();
-    out
 }
 
 fn print_computation(out: &mut String, module: &Module, id: CompId, entry: CompId) {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{module::Computation, shape::ShapeReader, span::Span};
+use super::{cursor::Cursor, module::Computation, shape::ShapeReader, span::Span};
 
 /// XLA's name of the module, computation and instruction of a text of one instruction without a name.
 pub(super) const SINGLE: &str = "_";
@@ -33,6 +33,12 @@ pub(super) enum Callee {
 /// What the computations of a task share while they are read.
 pub(super) struct Task<'t> {
     pub(super) shapes: ShapeReader<'t>,
+    pub(super) known: Known<'t>,
+}
+
+/// The computations that attributes may name.
+#[derive(Default)]
+pub(super) struct Known<'t> {
     /// The computations so far, with those inside their attributes in front of each.
     pub(super) done: Vec<(Computation, References)>,
     /// Those that have a name, by it.
@@ -43,6 +49,17 @@ pub(super) struct Task<'t> {
 
 impl Task<'_> {
     pub(super) fn new() -> Self {
-        Self { shapes: ShapeReader::new(), done: vec![], names: FxHashMap::default(), inline: vec![] }
+        Self { shapes: ShapeReader::new(), known: Known::default() }
+    }
+}
+
+impl<'t> Known<'t> {
+    /// A called computation; `None` if another task reads it, or it does not exist.
+    pub(super) fn get(&self, callee: Callee, cursor: &Cursor<'t>) -> Option<&Computation> {
+        let (computation, _) = match callee {
+            Callee::Named(name) => &self.done[*self.names.get(cursor.bytes(name.range()))?],
+            Callee::Inline(index) => self.inline.get(index)?,
+        };
+        Some(computation)
     }
 }
