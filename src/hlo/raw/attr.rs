@@ -3,6 +3,7 @@
 use super::{
     cursor::{Cursor, Parsed},
     value::{self, Form},
+    words,
 };
 
 macro_rules! attributes {
@@ -41,42 +42,10 @@ macro_rules! attributes {
 const DIRECTIONS: Form = Form::OneOf(&["EQ", "NE", "GE", "GT", "LE", "LT"]);
 const COMPARISONS: Form = Form::OneOf(&["FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"]);
 const FUSIONS: Form = Form::OneOf(&["kLoop", "kInput", "kOutput", "kCustom"]);
-const FFTS: Form = Form::OneOf(&["FFT", "IFFT", "RFFT", "IRFFT"]);
-const DISTRIBUTIONS: Form = Form::OneOfAnyCase(&["rng_uniform", "rng_normal", "rng_invalid"]);
-const CONVOLUTIONS: Form = Form::OneOf(&["fprop", "wgrad", "dgrad", "unset"]);
-const PADDINGS: Form = Form::OneOf(&["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"]);
 const GROUP_MODES: Form =
     Form::OneOf(&["cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id"]);
-const API_VERSIONS: Form = Form::OneOf(&[
-    "API_VERSION_ORIGINAL",
-    "API_VERSION_STATUS_RETURNING",
-    "API_VERSION_STATUS_RETURNING_UNIFIED",
-    "API_VERSION_TYPED_FFI",
-]);
-const SCHEDULES: Form = Form::OneOf(&["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"]);
-/// Of products, then of random bits.
-const ALGORITHMS: Form = Form::OneOf(&[
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-    "dot_any_f8_any_f8_any",
-    "dot_any_f8_any_f8_any_fast_accum",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_bf16_bf16_f32_x9",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-    "unset",
-    "rng_default",
-    "rng_three_fry",
-    "rng_philox",
-]);
-const TRANSPOSES: Form = Form::OneOf(&["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"]);
+/// A text leaves out the first version, which is none.
+const VERSIONS: Form = Form::OneOf(words::API_VERSIONS.split_at(1).1);
 
 attributes! {
     // Of every instruction.
@@ -102,14 +71,14 @@ attributes! {
     Scatter = "scatter", Form::Computation;
 
     // Of single opcodes and families of them.
-    Algorithm = "algorithm", ALGORITHMS;
-    ApiVersion = "api_version", API_VERSIONS;
+    Algorithm = "algorithm", Form::Algorithm;
+    ApiVersion = "api_version", VERSIONS;
     AsyncExecutionThread = "async_execution_thread", Form::Text;
     BatchGroupCount = "batch_group_count", Form::Int;
     ChannelId = "channel_id", Form::Int;
     CollapsedSliceDims = "collapsed_slice_dims", Form::Ints;
     ConstrainLayout = "constrain_layout", Form::Bool;
-    ConvolutionKind = "convolution_kind", CONVOLUTIONS;
+    ConvolutionKind = "convolution_kind", Form::OneOf(words::CONVOLUTION_KINDS);
     CrossProgramPrefetchIndex = "cross_program_prefetch_index", Form::Int;
     CustomCallHasSideEffect = "custom_call_has_side_effect", Form::Bool;
     CustomCallTarget = "custom_call_target", Form::Text;
@@ -117,7 +86,7 @@ attributes! {
     DimLabels = "dim_labels", Form::DimLabels;
     Dimensions = "dimensions", Form::Ints;
     Direction = "direction", DIRECTIONS;
-    Distribution = "distribution", DISTRIBUTIONS;
+    Distribution = "distribution", Form::OneOfAnyCase(words::DISTRIBUTIONS);
     Domain = "domain", Form::Domain;
     DynamicSliceSizes = "dynamic_slice_sizes", Form::Ints;
     Epsilon = "epsilon", Form::Float;
@@ -125,7 +94,7 @@ attributes! {
     FeatureGroupCount = "feature_group_count", Form::Int;
     FeatureIndex = "feature_index", Form::Int;
     FftLength = "fft_length", Form::Ints;
-    FftType = "fft_type", FFTS;
+    FftType = "fft_type", Form::OneOf(words::FFT_TYPES);
     Index = "index", Form::Int;
     IndexVectorDim = "index_vector_dim", Form::Int;
     IndicesAreSorted = "indices_are_sorted", Form::Bool;
@@ -159,7 +128,7 @@ attributes! {
     OutfeedShape = "outfeed_shape", Form::Shape;
     OutputToOperandAliasing = "output_to_operand_aliasing", Form::Aliases;
     Padding = "padding", Form::Padding;
-    PaddingType = "padding_type", PADDINGS;
+    PaddingType = "padding_type", Form::OneOf(words::PADDING_TYPES);
     ReplicaGroups = "replica_groups", Form::ReplicaGroups;
     ResultAccuracy = "result_accuracy", Form::ResultAccuracy;
     RhsBatchDims = "rhs_batch_dims", Form::Ints;
@@ -167,14 +136,14 @@ attributes! {
     RhsGroupDims = "rhs_group_dims", Form::Ints;
     ScatterDimsToOperandDims = "scatter_dims_to_operand_dims", Form::Ints;
     ScatterIndicesBatchingDims = "scatter_indices_batching_dims", Form::Ints;
-    Schedule = "schedule", SCHEDULES;
+    Schedule = "schedule", Form::OneOf(words::SCHEDULES);
     Slice = "slice", Form::SliceRanges;
     SliceSizes = "slice_sizes", Form::IntLists;
     SourceTargetPairs = "source_target_pairs", Form::IntLists;
     SparsityConfig = "sparsity_config", Form::Sparsity;
     StartIndexMap = "start_index_map", Form::Ints;
     StartIndicesBatchingDims = "start_indices_batching_dims", Form::Ints;
-    TransposeA = "transpose_a", TRANSPOSES;
+    TransposeA = "transpose_a", Form::OneOf(words::TRANSPOSES);
     Type = "type", COMPARISONS;
     UniqueIndices = "unique_indices", Form::Bool;
     UnitDiagonal = "unit_diagonal", Form::Bool;

@@ -46,6 +46,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod value;
+mod words;
 
 pub use access::{ArrayDims, ConvolutionDims, WindowDim};
 pub use attr::AttrName;

@@ -9,7 +9,7 @@ use super::{
     number,
     text_shape::join,
 };
-use crate::base::Diagnostic;
+use crate::{base::Diagnostic, hlo::raw::words};
 
 /// Attributes that are appended to the text of an instruction.
 pub(super) struct Attrs<'o>(pub &'o mut String);
@@ -110,7 +110,7 @@ impl Attrs<'_> {
             self.list("operand_precision", &names);
         }
         if config.algorithm != 0 {
-            self.one_of("algorithm", ALGORITHMS, config.algorithm)?;
+            self.one_of("algorithm", words::DOT_ALGORITHMS, config.algorithm)?;
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Attrs<'_> {
             }
         }
         if instr.conv_kind != 0 {
-            self.one_of("convolution_kind", CONVOLUTION_KINDS, instr.conv_kind)?;
+            self.one_of("convolution_kind", words::CONVOLUTION_KINDS, instr.conv_kind)?;
         }
         if instr.opcode == "convolution" || instr.opcode == "custom-call" {
             self.push_precision(instr)?;
@@ -199,27 +199,6 @@ impl Attrs<'_> {
 
 /// Names of `PrecisionConfig.Precision`.
 pub(super) const PRECISIONS: &[&str] = &["default", "high", "highest"];
-
-/// Names of `ConvolutionKind`.
-pub(super) const CONVOLUTION_KINDS: &[&str] = &["unset", "fprop", "dgrad", "wgrad"];
-
-/// Names of `PrecisionConfig.Algorithm`.
-pub(super) const ALGORITHMS: &[&str] = &[
-    "unset",
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-    "dot_bf16_bf16_f32_x9",
-];
 
 /// `{size=3x3 stride=2x2 pad=1_1x1_1}`, without what is the default in every dimension.
 fn window_text(window: &Window) -> String {

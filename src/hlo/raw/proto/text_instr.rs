@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     base::Diagnostic,
-    hlo::raw::{attr::AttrName, opcode::Opcode},
+    hlo::raw::{attr::AttrName, opcode::Opcode, words},
 };
 
 /// Appends the attributes that the opcode has of its own, the called computations included.
@@ -135,7 +135,7 @@ fn push_numbers(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<()
         attrs.value("feature_index", instr.feature_index);
     }
     if opcode == "fft" || instr.fft_type != 0 || !instr.fft_length.is_empty() {
-        attrs.one_of("fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"], instr.fft_type)?;
+        attrs.one_of("fft_type", words::FFT_TYPES, instr.fft_type)?;
         attrs.list("fft_length", &instr.fft_length);
     }
     attrs.flag("is_stable", instr.is_stable);
@@ -180,10 +180,10 @@ fn push_io(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Dia
     attrs.quoted("outfeed_config", &instr.outfeed_config);
     attrs.quoted("infeed_config", &instr.infeed_config);
     if instr.opcode == "rng" || instr.distribution != 0 {
-        attrs.one_of("distribution", &["rng_invalid", "rng_uniform", "rng_normal"], instr.distribution)?;
+        attrs.one_of("distribution", words::DISTRIBUTIONS, instr.distribution)?;
     }
     if instr.opcode == "rng-bit-generator" || instr.rng_algorithm != 0 {
-        attrs.one_of("algorithm", &["rng_default", "rng_three_fry", "rng_philox"], instr.rng_algorithm)?;
+        attrs.one_of("algorithm", words::RNG_ALGORITHMS, instr.rng_algorithm)?;
     }
     if instr.opcode == "rng-get-and-update-state" || instr.delta != 0 {
         attrs.value("delta", instr.delta);
@@ -219,11 +219,7 @@ fn push_compare(
 fn push_custom_call(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<(), Diagnostic> {
     let is_custom_call = instr.opcode == "custom-call";
     if instr.padding_type != 0 {
-        attrs.one_of(
-            "padding_type",
-            &["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"],
-            instr.padding_type,
-        )?;
+        attrs.one_of("padding_type", words::PADDING_TYPES, instr.padding_type)?;
     }
     if is_custom_call || !instr.custom_call_target.is_empty() {
         attrs.always_quoted("custom_call_target", instr.custom_call_target.as_bytes());
@@ -247,23 +243,13 @@ fn push_custom_call(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Resul
         push_aliasing(attrs, instr);
     }
     if instr.custom_call_schedule != 0 {
-        let names = ["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"];
-        attrs.one_of("schedule", &names, instr.custom_call_schedule)?;
+        attrs.one_of("schedule", words::SCHEDULES, instr.custom_call_schedule)?;
     }
     if !matches!(instr.custom_call_api_version, 0 | 1) {
-        attrs.one_of("api_version", API_VERSIONS, instr.custom_call_api_version)?;
+        attrs.one_of("api_version", words::API_VERSIONS, instr.custom_call_api_version)?;
     }
     Ok(())
 }
-
-/// Names of `CustomCallApiVersion`.
-pub(super) const API_VERSIONS: &[&str] = &[
-    "API_VERSION_UNSPECIFIED",
-    "API_VERSION_ORIGINAL",
-    "API_VERSION_STATUS_RETURNING",
-    "API_VERSION_STATUS_RETURNING_UNIFIED",
-    "API_VERSION_TYPED_FFI",
-];
 
 /// `{{0}: (1, {})}`
 fn push_aliasing(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) {
@@ -285,8 +271,7 @@ fn push_options(attrs: &mut Attrs<'_>, instr: &HloInstructionProto) -> Result<()
         attrs.flag("left_side", options.left_side);
         attrs.flag("lower", options.lower);
         attrs.flag("unit_diagonal", options.unit_diagonal);
-        let names = ["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"];
-        attrs.one_of("transpose_a", &names, options.transpose_a)?;
+        attrs.one_of("transpose_a", words::TRANSPOSES, options.transpose_a)?;
     }
     attrs.flag("lower", instr.cholesky_options.as_ref().is_some_and(|options| options.lower));
     if instr.opcode == "topk" || instr.k != 0 || instr.largest {

@@ -3,8 +3,7 @@
 use super::{
     messages_data::*,
     messages_instr::HloInstructionProto,
-    text_attrs::{ALGORITHMS, CONVOLUTION_KINDS, PRECISIONS},
-    text_instr::API_VERSIONS,
+    text_attrs::PRECISIONS,
     to_literal,
     to_parts::{
         accuracy, dim_labels, domain, frontend_attributes, padding, range, sparsity, statistics, window,
@@ -12,7 +11,7 @@ use super::{
     to_shape, to_sharding,
     value::Value,
 };
-use crate::hlo::raw::cursor::Parsed;
+use crate::hlo::raw::{cursor::Parsed, words};
 
 /// Sets the field of an attribute. `Ok(false)` if messages have no field for it.
 pub(super) fn set(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_>) -> Parsed<bool> {
@@ -198,30 +197,29 @@ fn set_options(instr: &mut HloInstructionProto, name: &str, value: &mut Value<'_
         "kind" => instr.fusion_kind = value.word("a kind of fusion")?.to_owned(),
         "direction" => instr.comparison_direction = value.word("a direction")?.to_owned(),
         "type" => instr.comparison_type = value.word("a type of comparison")?.to_owned(),
-        "fft_type" => instr.fft_type = value.one_of(&["FFT", "IFFT", "RFFT", "IRFFT"])?,
-        "distribution" => instr.distribution = value.one_of(&["rng_invalid", "rng_uniform", "rng_normal"])?,
+        "fft_type" => instr.fft_type = value.one_of(words::FFT_TYPES)?,
+        "distribution" => instr.distribution = value.one_of(words::DISTRIBUTIONS)?,
         "algorithm" if instr.opcode == "rng-bit-generator" => {
-            instr.rng_algorithm = value.one_of(&["rng_default", "rng_three_fry", "rng_philox"])?;
+            instr.rng_algorithm = value.one_of(words::RNG_ALGORITHMS)?;
         }
         "algorithm" => {
-            instr.precision_config.get_or_insert_default().algorithm = value.one_of(ALGORITHMS)?;
+            instr.precision_config.get_or_insert_default().algorithm = value.one_of(words::DOT_ALGORITHMS)?;
         }
         "operand_precision" => {
             let precisions = value.items(b'{', b'}', |value| value.one_of(PRECISIONS))?;
             instr.precision_config.get_or_insert_default().operand_precision = precisions;
         }
-        "convolution_kind" | "conv_kind" => instr.conv_kind = value.one_of(CONVOLUTION_KINDS)?,
+        "convolution_kind" | "conv_kind" => instr.conv_kind = value.one_of(words::CONVOLUTION_KINDS)?,
         "padding_type" => {
-            instr.padding_type = value.one_of(&["PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"])?;
+            instr.padding_type = value.one_of(words::PADDING_TYPES)?;
         }
         "schedule" => {
-            let names = ["SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"];
-            instr.custom_call_schedule = value.one_of(&names)?;
+            instr.custom_call_schedule = value.one_of(words::SCHEDULES)?;
         }
-        "api_version" => instr.custom_call_api_version = value.one_of(API_VERSIONS)?,
+        "api_version" => instr.custom_call_api_version = value.one_of(words::API_VERSIONS)?,
         "transpose_a" => {
-            let names = ["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"];
-            instr.triangular_solve_options.get_or_insert_default().transpose_a = value.one_of(&names)?;
+            instr.triangular_solve_options.get_or_insert_default().transpose_a =
+                value.one_of(words::TRANSPOSES)?;
         }
         "is_associative" => instr.is_associative = if value.boolean()? { 1 } else { 2 },
         "custom_call_target" => instr.custom_call_target = value.utf8()?,

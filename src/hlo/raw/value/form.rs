@@ -11,6 +11,7 @@ use super::{
 use crate::hlo::raw::{
     cursor::{Cursor, Parsed},
     shape::ShapeReader,
+    words::{DOT_ALGORITHMS, RNG_ALGORITHMS},
 };
 
 /// The form of an attribute's value. Each is checked when it is read, and kept as its text.
@@ -44,6 +45,8 @@ pub(crate) enum Form {
     OneOf(&'static [&'static str]),
     /// A word, one of these in letters of any case
     OneOfAnyCase(&'static [&'static str]),
+    /// An algorithm of a dot or of random bits
+    Algorithm,
     /// `{default,highest}`
     Precisions,
     /// `{[0:4], [2:8:2]}`
@@ -103,6 +106,7 @@ pub(crate) fn skip(form: Form, cursor: &mut Cursor<'_>) -> Parsed<()> {
         Form::ReplicaGroups => replica_groups(cursor),
         Form::OneOf(words) => one_of(cursor, words),
         Form::OneOfAnyCase(words) => one_of_any_case(cursor, words),
+        Form::Algorithm => one_of(cursor, &[DOT_ALGORITHMS, RNG_ALGORITHMS].concat()),
         Form::Precisions => list(cursor, precision).map(drop),
         Form::SliceRanges => list(cursor, range).map(drop),
         Form::Padding => dashed(cursor, "padding such as `0_1x-2_0`", &[2, 3]).map(drop),
