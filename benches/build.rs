@@ -9,7 +9,7 @@ use hloom::{
     hlo::{proto, text},
     mesh,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
+    step::{StepKind, StepSpec, Workload, build, tensors},
     templates::TemplateLibrary,
 };
 
@@ -21,10 +21,7 @@ fn adapted(name: &str) -> (Config, LoraPlan) {
 }
 
 fn train_step<'a>(config: &'a Config, lora: &'a LoraPlan, templates: &'a TemplateLibrary) -> StepSpec<'a> {
-    StepSpec::new(
-        Workload { config, lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off },
-        templates,
-    )
+    StepSpec::new(Workload::new(config, lora, DType::BF16, 8, 2048), templates)
 }
 
 /// Graph, backward pass, optimizer, verification, encoding.

@@ -12,7 +12,7 @@ use hloom::{
     model::LoraSpec,
     pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
-    step::{Packing, StepSpec, Workload},
+    step::{StepSpec, Workload},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin, package_file},
     train::{Model, Trainer},
@@ -31,14 +31,7 @@ fn main() {
         .expect("eight devices have a mesh");
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
-    let workload = Workload {
-        config: &model.config,
-        lora: &lora,
-        dtype: DType::F32,
-        batch: 8,
-        seq: 128,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&model.config, &lora, DType::F32, 8, 128);
     let plan = devices.plan(workload).expect("the mesh config fits the model");
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };

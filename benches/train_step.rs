@@ -9,7 +9,7 @@ use hloom::{
     model::LoraSpec,
     pjrt::ProgramFormat,
     runtime::Engine,
-    step::{Packing, StepKind, StepSpec, Workload},
+    step::{StepKind, StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin, package_file},
@@ -21,8 +21,7 @@ fn train_step(criterion: &mut Criterion) {
     let model = Model::open(&package_file("smollm2")).expect("the model opens");
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&model.config).expect("all linears are there");
     let templates = TemplateLibrary::embedded();
-    let workload =
-        Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
+    let workload = Workload::new(&model.config, &lora, DType::F32, batch, seq);
     let spec = StepSpec::new(workload, &templates);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo)
         .expect("the CPU is there");

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::builtin("tiny")?;
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
     let packing = Packing::Off;
-    let workload = Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 4, seq: 64, packing };
+    let workload = Workload { packing, ..Workload::new(&config, &lora, DType::F32, 4, 64) };
     let templates = TemplateLibrary::embedded();
     let program = step::build(&StepSpec::new(workload, &templates), StepKind::Train)?;
 

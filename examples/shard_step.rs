@@ -31,8 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::builtin("llama3.1-8b")?;
     let lora = LoraSpec::all_linear(16, 32.0).resolve(&config)?;
     let packing = Packing::Off;
-    let workload =
-        Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing };
+    let workload = Workload { packing, ..Workload::new(&config, &lora, DType::BF16, 8, 2048) };
 
     // Every problem is reported, each with its line.
     let loaded = mesh::parse(MESH, Path::new("inline.toml"));

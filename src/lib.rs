@@ -17,7 +17,7 @@
 //! let config = Config::builtin("tiny")?;
 //! let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
 //! let workload =
-//!     Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 16, packing: Packing::Off };
+//!     Workload::new(&config, &lora, DType::F32, 2, 16);
 //! let templates = TemplateLibrary::embedded();
 //! let program = step::build(&StepSpec::new(workload, &templates), StepKind::Train)?;
 //! assert!(text::print(&program.module).starts_with("HloModule hloom_step"));

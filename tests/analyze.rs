@@ -5,7 +5,7 @@ use hloom::{
     base::DType,
     hlo::{raw, text},
     model::{Config, LoraSpec},
-    step::{Packing, StepKind, StepSpec, Workload, build},
+    step::{StepKind, StepSpec, Workload, build},
     templates::TemplateLibrary,
 };
 
@@ -99,14 +99,7 @@ fn flops_and_bytes_are_those_of_xla() {
 fn flops_of_an_8b_step_are_those_of_the_closed_form() {
     let config = Config::builtin("llama3.1-8b").unwrap();
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
-    let workload = Workload {
-        config: &config,
-        lora: &lora,
-        dtype: DType::BF16,
-        batch: 1,
-        seq: 8192,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&config, &lora, DType::BF16, 1, 8192);
     let templates = TemplateLibrary::embedded();
     let step = build(&StepSpec::new(workload, &templates), StepKind::Train)
         .unwrap_or_else(|error| panic!("{error}"));

@@ -8,7 +8,7 @@ use hloom::{
     model::{Config, LoraSpec, builtin_names},
     pjrt::ProgramFormat,
     runtime::Engine,
-    step::{Packing, StepKind, StepSpec, Workload, build, tensors},
+    step::{StepKind, StepSpec, Workload, build, tensors},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
@@ -44,8 +44,7 @@ fn every_shipped_config_is_right_for_its_models() {
             let config = Config::builtin(model).unwrap();
             let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
             let (dtype, batch, seq) = (DType::BF16, *devices, 512);
-            let tensors =
-                tensors(Workload { config: &config, lora: &lora, dtype, batch, seq, packing: Packing::Off });
+            let tensors = tensors(Workload::new(&config, &lora, dtype, batch, seq));
             let report = check(&loaded, &tensors, Some(*devices));
             let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
             assert!(problems.is_empty(), "{model}:\n{}", problems.join("\n"));
@@ -69,14 +68,7 @@ fn no_shipped_config_makes_the_partitioner_warn() {
     for (name, devices, models) in MEANT {
         let config = Config::builtin(models[0]).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
-        let workload = Workload {
-            config: &config,
-            lora: &lora,
-            dtype: DType::F32,
-            batch: *devices,
-            seq: 32,
-            packing: Packing::Off,
-        };
+        let workload = Workload::new(&config, &lora, DType::F32, *devices, 32);
         let mut plan =
             load(&folder.join(format!("{name}.toml"))).unwrap().plan(&tensors(workload), *devices).unwrap();
         let target: Target = format!("cpu:{devices}").parse().unwrap();

@@ -8,7 +8,7 @@ use hloom::{
     model::LoraPlan,
     pjrt::ProgramFormat,
     runtime::Engine,
-    step::{Packing, StepSpec, Workload},
+    step::{StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
@@ -49,14 +49,7 @@ fn loss(world: &World) -> f64 {
     const SEQ: usize = 32;
     let model = Model::open(&world.path("model")).unwrap();
     let (lora, templates) = (LoraPlan::none(&model.config), TemplateLibrary::embedded());
-    let workload = Workload {
-        config: &model.config,
-        lora: &lora,
-        dtype: DType::F32,
-        batch: 1,
-        seq: SEQ,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&model.config, &lora, DType::F32, 1, SEQ);
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
     let spec = StepSpec::new(workload, &templates);
     let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();

@@ -26,7 +26,7 @@ const PROGRAMS: [StepKind; 6] = [
 fn program(kind: StepKind, options: StepOptions, packing: Packing, config: Option<&str>) -> Verified {
     let model = Config::builtin("tiny").unwrap();
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model).unwrap();
-    let workload = Workload { config: &model, lora: &lora, dtype: DType::F32, batch: 16, seq: 8, packing };
+    let workload = Workload { packing, ..Workload::new(&model, &lora, DType::F32, 16, 8) };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mesh-configs");
     let plan = config.map(|name| {
         mesh::load(&folder.join(format!("{name}.toml"))).unwrap().plan(&tensors(workload), 8).unwrap()

@@ -10,7 +10,7 @@ use hloom::{
     model::{LoraSpec, Param, base_params},
     pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
-    step::{Packing, Role, Slot, StepProgram, StepSpec, Workload},
+    step::{Role, Slot, StepProgram, StepSpec, Workload},
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin},
     train::{Model, Trainer, initial_factors},
@@ -33,14 +33,7 @@ fn model() -> Model {
 /// Does something with the small model and fresh adapters on the devices.
 fn on<T>(devices: &DeviceMesh, model: &Model, look: impl FnOnce(&Trainer<'_>, Option<&Plan>) -> T) -> T {
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
-    let workload = Workload {
-        config: &model.config,
-        lora: &lora,
-        dtype: DType::F32,
-        batch: devices.batch_shards(),
-        seq: 16,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&model.config, &lora, DType::F32, devices.batch_shards(), 16);
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
@@ -155,14 +148,7 @@ fn a_warning_of_the_partitioner_names_tensor_and_line() {
     );
     let model = model();
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
-    let workload = Workload {
-        config: &model.config,
-        lora: &lora,
-        dtype: DType::F32,
-        batch: 4,
-        seq: 16,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&model.config, &lora, DType::F32, 4, 16);
     let plan = devices.plan(workload).unwrap().unwrap();
     let dims = [Dim::Batch, Dim::Seq, Dim::Embed];
     let module = ModuleBuilder::new();

@@ -9,7 +9,7 @@ use hloom::{
     model::{LoraPlan, LoraSpec, nn::Attention},
     pjrt::ProgramFormat,
     runtime::Engine,
-    step::{Packing, Remat, StepOptions, StepSpec, Workload},
+    step::{Remat, StepOptions, StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_plugin, package_file},
@@ -74,14 +74,7 @@ fn trainer<'a>(
     templates: &'a TemplateLibrary,
     options: StepOptions,
 ) -> Trainer<'a> {
-    let workload = Workload {
-        config: &model.config,
-        lora,
-        dtype: DType::F32,
-        batch: 1,
-        seq: SEQ,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&model.config, lora, DType::F32, 1, SEQ);
     let spec = StepSpec { options, ..StepSpec::new(workload, templates) };
     let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
     Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap()
@@ -176,7 +169,7 @@ fn peft_computes_the_same_from_the_adapter_we_write() {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let tensors = peft_tensors(&trainer.factors().unwrap(), &model.config, &lora);
+    let tensors = peft_tensors(&trainer.trained().unwrap(), &model.config, &lora);
     let adapter = Adapter { config: adapter_config(&spec, None), tensors };
     write_adapter(folder.path(), &adapter).unwrap();
     let logits = trainer.next_logits(&ids, &Literal::s32s([1], &[SEQ as i32 - 1])).unwrap().to_f32s();

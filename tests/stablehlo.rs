@@ -14,7 +14,7 @@ use hloom::{
         compile_worker::{CompileJob, CompiledProgram, WorkerProgram, compile_in_worker},
         encode,
     },
-    step::{self, Packing, StepKind, StepSpec, Workload},
+    step::{self, StepKind, StepSpec, Workload},
     targets::Target,
     templates::TemplateLibrary,
     testing::{CpuBuild, cpu_client, cpu_plugin, installed_package},
@@ -117,8 +117,7 @@ fn train(devices: &DeviceMesh, format: ProgramFormat) -> (Vec<[u32; 2]>, Vec<Lit
     let model = Model::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/llama31")).unwrap();
     let lora = LoraSpec::all_linear(4, 8.0).resolve(&model.config).unwrap();
     let (batch, seq) = (2 * devices.batch_shards(), 16);
-    let workload =
-        Workload { config: &model.config, lora: &lora, dtype: DType::F32, batch, seq, packing: Packing::Off };
+    let workload = Workload::new(&model.config, &lora, DType::F32, batch, seq);
     let plan = devices.plan(workload).unwrap_or_else(|problems| panic!("{problems}"));
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };
@@ -134,7 +133,7 @@ fn train(devices: &DeviceMesh, format: ProgramFormat) -> (Vec<[u32; 2]>, Vec<Lit
         [metrics.loss.to_bits(), metrics.grad_norm.to_bits()]
     });
     let steps = steps.collect();
-    (steps, trainer.factors().unwrap().into_values().collect())
+    (steps, trainer.trained().unwrap().into_values().collect())
 }
 
 #[test]
@@ -163,14 +162,7 @@ fn compile(
 ) -> CompiledProgram {
     let config = Config::builtin("tiny").unwrap();
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
-    let workload = Workload {
-        config: &config,
-        lora: &lora,
-        dtype: DType::BF16,
-        batch: 8,
-        seq: 32,
-        packing: Packing::Off,
-    };
+    let workload = Workload::new(&config, &lora, DType::BF16, 8, 32);
     let plan = mesh.map(|(name, partitioner)| devices(name, partitioner).plan(workload).unwrap().unwrap());
     let templates = TemplateLibrary::embedded();
     let spec = StepSpec { mesh: plan.as_ref(), ..StepSpec::new(workload, &templates) };

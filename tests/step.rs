@@ -4,7 +4,7 @@ use hloom::{
     base::DType,
     hlo::proto,
     model::{Config, LoraSpec, builtin_names},
-    step::{Packing, StepKind, StepSpec, Workload, build},
+    step::{StepKind, StepSpec, Workload, build},
     templates::TemplateLibrary,
 };
 
@@ -24,8 +24,7 @@ fn every_program_of_every_model_verifies() {
         let config = Config::builtin(name).unwrap();
         let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
         for (program, dtype) in PROGRAMS.into_iter().zip([DType::F32, DType::BF16].into_iter().cycle()) {
-            let workload =
-                Workload { config: &config, lora: &lora, dtype, batch: 2, seq: 16, packing: Packing::Off };
+            let workload = Workload::new(&config, &lora, dtype, 2, 16);
             let spec = StepSpec::new(workload, &templates);
             let built = build(&spec, program).unwrap_or_else(|error| panic!("{name} {program:?}: {error}"));
             let bytes = proto::encode(&built.module);

@@ -5,7 +5,7 @@ use std::path::Path;
 use hloom::{
     base::{DType, Literal},
     data::Batch,
-    model::{AdapterId, LoraPlan, LoraSpec, Targets},
+    model::{AdapterId, LoraPlan, LoraSpec, Targets, TrainableId},
     pjrt::{Client, ProgramFormat},
     runtime::Engine,
     step::{Packing, Role, StepSpec, Workload},
@@ -17,7 +17,7 @@ use hloom::{
 
 use crate::support::{Random, relative_error};
 
-type Factors = std::collections::BTreeMap<AdapterId, Literal>;
+type Factors = std::collections::BTreeMap<TrainableId, Literal>;
 
 const SEQ: usize = 8;
 
@@ -46,7 +46,7 @@ impl Fixture {
             Engine::start(cpu_plugin(CpuBuild::Pinned), &Target::default(), ProgramFormat::Hlo).unwrap();
         let client = engine.client().clone();
         let workload =
-            Workload { config: &self.model.config, lora, dtype: DType::F32, batch, seq: SEQ, packing };
+            Workload { packing, ..Workload::new(&self.model.config, lora, DType::F32, batch, SEQ) };
         let spec = StepSpec::new(workload, &self.templates);
         (Trainer::new(engine, spec, &self.model.checkpoint, |_| ()).unwrap(), client)
     }
@@ -103,7 +103,7 @@ fn all_linear() -> LoraSpec {
 
 /// Adapters and optimizer, as they are on the device.
 fn state(trainer: &Trainer<'_>) -> (Vec<Factors>, Literal) {
-    let roles = [Role::Adapter, Role::Moment1, Role::Moment2];
+    let roles = [Role::Trainable, Role::Moment1, Role::Moment2];
     let factors = roles.into_iter().map(|role| trainer.download(role).unwrap());
     (factors.collect(), trainer.get(Role::Updates).unwrap())
 }
@@ -188,7 +188,7 @@ fn micro_batches_are_the_one_batch_whatever_counts_in_each() {
         assert!((step.loss - by_row.loss).abs() < 1e-5 * step.loss);
         assert!((step.grad_norm - by_row.grad_norm).abs() < 1e-4 * step.grad_norm);
     }
-    close("adapters", &row_by_row.factors().unwrap(), &at_once.factors().unwrap(), 1e-4);
+    close("adapters", &row_by_row.trained().unwrap(), &at_once.trained().unwrap(), 1e-4);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn packed_samples_train_as_those_that_have_a_row_each() {
     // Logits are asked of one sequence a row, whatever the step packs.
     let ids = &fixture.samples("more", &[&[8], &[8]]).input_ids;
     let (mut plain, _) = fixture.trainer(&plan, 2);
-    plain.start(&in_rows.factors().unwrap()).unwrap();
+    plain.start(&in_rows.trained().unwrap()).unwrap();
     assert_eq!(in_rows.logits(ids).unwrap(), plain.logits(ids).unwrap());
 }
 
@@ -256,7 +256,8 @@ fn check_padding(factors: &Factors, plan: &LoraPlan) {
         let rows = values.chunks(values.len() / plan.layer_count() / rank);
         for (place, row) in rows.enumerate() {
             let (layer, row_of_layer) = (place / rank, place % rank);
-            let own = plan.get(layer, id.linear).map_or(0, |adapted| adapted.rank);
+            let TrainableId::Adapter(AdapterId { linear, .. }) = *id else { panic!("{id} is no factor") };
+            let own = plan.get(layer, linear).map_or(0, |adapted| adapted.rank);
             let zero = row.iter().all(|&value| value == 0.0);
             assert_eq!(zero, row_of_layer >= own, "{id:?}, layer {layer}, row {row_of_layer}");
         }
@@ -298,7 +299,7 @@ fn gradients_of_uneven_adapters_agree_with_the_difference_quotient_of_the_loss()
             let values = factors[id].to_f64s().into_iter().zip(gradient.to_f64s());
             let moved = values.map(|(x, g)| x + step * g / size);
             let moved = Literal::from_f64s(gradient.shape().clone(), moved);
-            trainer.put(Role::Adapter(*id), &moved).unwrap();
+            trainer.put(Role::Trainable(*id), &moved).unwrap();
             trainer.evaluate([batch.clone()]).unwrap()
         };
         // The loss carries seven digits: the step has to grow where it changes little.
@@ -321,7 +322,7 @@ fn an_adapter_on_one_layer_trains_as_one_on_both_whose_other_half_is_zero() {
         let (mut trainer, _) = fixture.trainer(plan, 2);
         trainer.start(&factors).unwrap();
         let losses: Vec<f64> = (0..5).map(|_| f64::from(trainer.step(&batch, 1e-2).unwrap().loss)).collect();
-        (losses, trainer.factors().unwrap())
+        (losses, trainer.trained().unwrap())
     };
     let (losses_of_one, of_one) = train(&one);
     let (losses_of_both, of_both) = train(&both);

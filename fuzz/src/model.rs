@@ -3,7 +3,7 @@
 use hloom::{
     base::DType,
     model::{Config, LoraPlan, LoraSpec},
-    step::{Packing, Workload},
+    step::Workload,
 };
 
 const CONFIG: &str = r#"{
@@ -25,5 +25,5 @@ pub fn lora(config: &Config) -> LoraPlan {
 
 /// Two rows of four positions.
 pub fn workload<'a>(config: &'a Config, lora: &'a LoraPlan) -> Workload<'a> {
-    Workload { config, lora, dtype: DType::F32, batch: 2, seq: 4, packing: Packing::Off }
+    Workload::new(config, lora, DType::F32, 2, 4)
 }

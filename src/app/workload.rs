@@ -64,6 +64,6 @@ impl OwnedWorkload {
     pub fn as_workload(&self) -> Workload<'_> {
         let &Self { ref config, ref lora, compute_type, packing, shape: BatchShape { batch, seq }, .. } =
             self;
-        Workload { config, lora, dtype: compute_type.dtype, batch, seq, packing }
+        Workload { packing, ..Workload::new(config, lora, compute_type.dtype, batch, seq) }
     }
 }

@@ -82,7 +82,7 @@ impl Generate {
         let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let (dtype, packing) = (compute_type.dtype, Packing::Off);
-        let workload = Workload { config, lora: &plan, dtype, batch: 1, seq, packing };
+        let workload = Workload { packing, ..Workload::new(config, &plan, dtype, 1, seq) };
         // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;

@@ -38,7 +38,7 @@
 //! let config = Config::builtin("llama3.1-8b")?;
 //! let lora = LoraSpec::all_linear(16, 32.0).resolve(&config)?;
 //! let workload =
-//!     Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 8, seq: 2048, packing: Packing::Off };
+//!     Workload::new(&config, &lora, DType::BF16, 8, 2048);
 //! // Every problem of the config for this workload is reported at once.
 //! let plan = loaded.plan(&step::tensors(workload), 8)?;
 //! let query = plan.get("model.layers.*.self_attn.q_proj.weight").unwrap();

@@ -1,6 +1,5 @@
 //! The Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
 
-mod adapters;
 mod config;
 mod linear;
 pub mod llama;
@@ -8,12 +7,13 @@ mod lora;
 mod names;
 pub mod nn;
 mod params;
+mod trainable;
 
-pub(crate) use adapters::adapter_params;
-pub use adapters::{AdapterId, AdapterSpec};
 pub use config::{Config, Rope, builtin_names};
 pub use linear::Linear;
 pub use lora::{Adapted, LoraPlan, LoraSpec, PeftFields, PeftModules, Scaling, Targets};
 pub use names::{Factor, Param};
 pub(crate) use params::layer_params;
 pub use params::{Features, NamedDims, ParamSpec, base_params, features, sizes};
+pub use trainable::{AdapterId, FullTraining, TrainableId, TrainableSet, TrainableSpec};
+pub(crate) use trainable::{adapter_params, trainable_params};

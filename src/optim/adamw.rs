@@ -1,5 +1,5 @@
 use crate::{
-    base::ArrayShape,
+    base::{ArrayShape, DType},
     hlo::Value,
     templates::{Instantiator, TemplateArg, TemplateError, template_args},
 };
@@ -23,7 +23,8 @@ impl Default for AdamW {
     }
 }
 
-/// A trained tensor with its two moments, all of one shape, float32.
+/// A trained tensor with its two moments, all of one shape. They may be of other element types than float32, in which
+/// the update is computed.
 #[derive(Clone, Copy)]
 pub struct Trained<'b> {
     /// The parameter.
@@ -66,11 +67,14 @@ impl AdamW {
         let Update { learning_rate, clip, updates: _, apply } = update;
         let one = |&(tensor, gradient): &(Trained<'b>, Value<'b>)| {
             let Trained { value, moment1, moment2 } = tensor;
+            let stored = [value, moment1, moment2].map(|value| value.array().dtype);
+            let [value, moment1, moment2] =
+                b.named_scope("adamw", || [value, moment1, moment2].map(|value| value.convert(DType::F32)));
             let arguments =
                 [value, moment1, moment2, gradient, learning_rate, clip, correction1, correction2, apply];
             let updated = templates.call(b, "adamw", &self.args(value.array()), &arguments)?;
-            let [value, moment1, moment2] =
-                b.named_scope("adamw", || [0, 1, 2].map(|index| updated.get(index)));
+            let new = |index: usize| updated.get(index).convert(stored[index]);
+            let [value, moment1, moment2] = b.named_scope("adamw", || [0, 1, 2].map(new));
             Ok(Trained { value, moment1, moment2 })
         };
         tensors.iter().map(one).collect()

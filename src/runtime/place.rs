@@ -6,7 +6,7 @@ use super::{DeviceState, Engine, RuntimeError};
 use crate::{
     base::{ArrayWindow, DType, Diagnostic, Diagnostics, Location, at_origin, copy_window, full_window},
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
-    step::{Role, Slot, StepSpec, slots},
+    step::{Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
 };
 
@@ -72,7 +72,7 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Dia
     })
 }
 
-/// Loads the frozen parameters onto the devices, one shard at a time from the mapped files. `loaded` receives the size of
+/// Loads the parameters of the base model onto the devices, one shard at a time from the mapped files. `loaded` receives the size of
 /// each tensor in bytes.
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub fn place_base(
     mut loaded: impl FnMut(usize),
 ) -> Result<(), RuntimeError> {
     let params = base_params(spec.workload.config);
-    let slots = slots(spec, params.iter().map(|param| Role::Base(param.param)));
+    let slots = slots(spec, params.iter().map(|param| spec.workload.role(param.param)));
     for (param, slot) in params.iter().zip(slots) {
         let read = |window: &[Range<usize>], bytes: &mut [u8]| {
             Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)

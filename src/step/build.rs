@@ -27,7 +27,7 @@ use crate::{
 /// `spec` check everything else.
 ///
 /// # Panics
-/// If a program that trains is built from a plan without adapters.
+/// If a program that trains is built from an empty trainable set.
 pub fn build(spec: &StepSpec<'_>, kind: StepKind) -> Result<StepProgram, StepError> {
     let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
     let templates = Instantiator::new(spec.templates, &module, &vjps);
@@ -86,28 +86,29 @@ fn slot(spec: &StepSpec<'_>, catalog: &Catalog<'_>, role: Role) -> Slot {
 impl StepBuilder<'_> {
     fn inputs(&self, kind: StepKind) -> Vec<Slot> {
         let Self { catalog, .. } = self;
-        let adapters = || catalog.ids().map(Role::Adapter);
-        let model = || catalog.base.iter().map(|spec| Role::Base(spec.param)).chain(adapters());
         let gradients = || catalog.ids().map(Role::Gradient);
         let rows = || catalog.rows();
         let roles: Vec<Role> = match kind {
             StepKind::Train => {
                 catalog.at_rest().chain(rows()).chain([Role::Labels, Role::LearningRate]).collect()
             }
-            StepKind::Accumulate => model()
+            StepKind::Accumulate => catalog
+                .model()
                 .chain(gradients())
                 .chain([Role::Loss])
                 .chain(rows())
                 .chain([Role::Labels, Role::NumLabelTokens])
                 .collect(),
-            StepKind::Apply => adapters()
+            StepKind::Apply => catalog
+                .ids()
+                .map(Role::Trainable)
                 .chain(catalog.optimizer())
                 .chain(gradients())
                 .chain([Role::LearningRate, Role::NumLabelTokens])
                 .collect(),
-            StepKind::Evaluate => model().chain(rows()).chain([Role::Labels]).collect(),
-            StepKind::Logits => model().chain(rows()).collect(),
-            StepKind::NextLogits => model().chain(rows()).chain([Role::Position]).collect(),
+            StepKind::Evaluate => catalog.model().chain(rows()).chain([Role::Labels]).collect(),
+            StepKind::Logits => catalog.model().chain(rows()).collect(),
+            StepKind::NextLogits => catalog.model().chain(rows()).chain([Role::Position]).collect(),
         };
         roles.into_iter().map(|role| slot(self.spec, catalog, role)).collect()
     }
@@ -208,7 +209,7 @@ impl StepBuilder<'_> {
         args: &StepArgs<'b>,
         x: Value<'b>,
     ) -> Result<Value<'b>, StepError> {
-        let (norm, head) = (args[&Role::Base(Param::FinalNorm)], args[&self.head_role()]);
+        let (norm, head) = (self.param(args, Param::FinalNorm), self.param(args, self.head_matrix()));
         Ok(llama::logits(scope, x, norm, head, &self.head_param())?.convert(DType::F32))
     }
 }

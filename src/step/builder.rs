@@ -41,15 +41,19 @@ impl<'a> StepBuilder<'a> {
         self.spec.workload.packing == Packing::On
     }
 
-    /// The role of the matrix that logits are computed with.
-    pub(super) fn head_role(&self) -> Role {
-        let tied = self.scope.config.tie_word_embeddings;
-        Role::Base(if tied { Param::Embed } else { Param::Head })
+    /// The matrix that logits are computed with.
+    pub(super) fn head_matrix(&self) -> Param {
+        if self.scope.config.tie_word_embeddings { Param::Embed } else { Param::Head }
     }
 
     /// The name of that matrix in mesh rules.
     pub(super) fn head_param(&self) -> String {
-        self.catalog.tensor(self.head_role()).name
+        self.catalog.tensor(self.catalog.role(self.head_matrix())).name
+    }
+
+    /// A parameter outside the layers, in the compute type.
+    pub(super) fn param<'b>(&self, args: &StepArgs<'b>, param: Param) -> Value<'b> {
+        args[&self.catalog.role(param)].convert(self.scope.t)
     }
 }
 

@@ -1,9 +1,12 @@
-//! The head: the loss from the last layer's output, and the cotangent of that.
+//! The head: the loss from the last layer's output, its cotangent, and the gradients of the head's parameters if they are
+//! trained.
 //!
-//! The logits exist for one chunk of positions at a time. Their loss and the cotangent of the last layer's output are
-//! computed together, so that no residual is saved.
+//! The logits exist for one chunk of positions at a time. Their loss and the cotangents are computed together, so that no
+//! residual is saved.
 
 use std::num::NonZeroUsize;
+
+use indexmap::IndexMap;
 
 use super::{
     Role, StepError,
@@ -16,7 +19,7 @@ use crate::{
     hlo::{Builder, CompId, Iteration, ModuleBuilder, Value, ValueTree, value_tree},
     mesh::WithLogicalSharding,
     model::{
-        Param, llama,
+        Param, TrainableId, llama,
         nn::{self, ModelScope},
     },
 };
@@ -44,15 +47,18 @@ struct HeadInputs<'b> {
     target: Value<'b>,
 }
 
-/// The sum of the loss and the cotangent of `x`.
-struct LossAndCotangent<'b> {
-    loss: Value<'b>,
-    dx: Value<'b>,
+/// The sum of the loss, and the cotangents of what the head reads.
+pub(super) struct LossAndCotangents<'b> {
+    pub loss: Value<'b>,
+    /// Of `x`.
+    pub dx: Value<'b>,
+    /// Of the parameters that are trained, float32.
+    pub gradients: IndexMap<TrainableId, Value<'b>>,
 }
 
 value_tree! {
     HeadInputs { x, norm, head, target }
-    LossAndCotangent { loss, dx }
+    LossAndCotangents { loss, dx, gradients }
 }
 
 impl StepBuilder<'_> {
@@ -76,38 +82,56 @@ impl StepBuilder<'_> {
         })
     }
 
-    /// The sum of the loss over the labelled tokens, and the cotangent of `x` if that of the sum is `cotangent`.
-    pub(super) fn head_loss_and_cotangent<'b>(
+    /// The sum of the loss over the labelled tokens, and the cotangents if that of the sum is `cotangent`.
+    pub(super) fn head_loss_and_cotangents<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
         x: Value<'b>,
         target: Value<'b>,
         cotangent: Value<'b>,
-    ) -> Result<(Value<'b>, Value<'b>), StepError> {
+    ) -> Result<LossAndCotangents<'b>, StepError> {
         let chunks = self.chunks();
         let forward = self.head(b.module(), chunks.size)?;
+        let (ids, mut wrt): (Vec<TrainableId>, Vec<usize>) = self.trainable_inputs().unzip();
+        wrt.insert(0, HeadInputs::X);
         let backward =
-            autodiff::backward(b.module(), self.scope.templates.vjps(), forward, &[0], SavePolicy::Nothing)?
+            autodiff::backward(b.module(), self.scope.templates.vjps(), forward, &wrt, SavePolicy::Nothing)?
                 .computation;
         let sums = b.root_scope(FORWARD_HEAD, || {
             let inputs = self.head_inputs(args, chunks, x, target);
             let loss = b.scalar(DType::F32, 0.0);
             let dx = b.root_scope(BACKWARD_HEAD, || b.full(inputs.x.array(), 0.0));
-            let init = LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) };
+            let gradients = self.zero_gradients(b, ids.iter().copied());
+            let init = LossAndCotangents { loss, dx: dx.with_logical_sharding(nn::residual()), gradients };
             b.fori_loop("loss", chunks.count, init, (inputs, cotangent), |iteration| {
                 let Iteration { b, index, carry, captures: (inputs, cotangent) } = iteration;
                 let inputs = chunks.inputs_at(index, inputs).flatten();
                 let loss = carry.loss + b.call(forward, &inputs);
-                let dx = b.root_scope(BACKWARD_HEAD, || {
-                    let dx = b.call(backward, &[&inputs[..], &[cotangent]].concat()).get(0);
-                    chunks.write(carry.dx, index, dx.with_logical_sharding(nn::residual()))
+                let (dx, gradients) = b.root_scope(BACKWARD_HEAD, || {
+                    let found = b.call(backward, &[&inputs[..], &[cotangent]].concat());
+                    let dx = found.get(0).with_logical_sharding(nn::residual());
+                    let gradients = carry.gradients.into_iter().enumerate().map(|(i, (id, sum))| {
+                        let logical = self.catalog.logical_sharding(Role::Gradient(id));
+                        let gradient = found.get(i + 1).convert(DType::F32).with_logical_sharding(logical);
+                        (id, sum + gradient)
+                    });
+                    (chunks.write(carry.dx, index, dx), gradients.collect())
                 });
-                Ok::<_, StepError>(LossAndCotangent { loss, dx: dx.with_logical_sharding(nn::residual()) })
+                let dx = dx.with_logical_sharding(nn::residual());
+                Ok::<_, StepError>(LossAndCotangents { loss, dx, gradients })
             })
         })?;
         let dx = b.root_scope(BACKWARD_HEAD, || sums.dx.truncate_to(&x.dims()));
-        Ok((sums.loss, dx))
+        Ok(LossAndCotangents { dx, ..sums })
+    }
+
+    /// The trained parameters among the head's inputs, with the numbers of these.
+    fn trainable_inputs(&self) -> impl Iterator<Item = (TrainableId, usize)> {
+        let set = self.catalog.workload.trainable;
+        let inputs = [(Param::FinalNorm, HeadInputs::NORM), (self.head_matrix(), HeadInputs::HEAD)];
+        let trained = inputs.into_iter().filter(move |&(param, _)| set.contains(param));
+        trained.map(|(param, number)| (TrainableId::Param(param), number))
     }
 
     /// The computation from [`HeadInputs`] of `length` positions to the sum of their loss.
@@ -133,8 +157,10 @@ impl StepBuilder<'_> {
         target: Value<'b>,
     ) -> HeadInputs<'b> {
         // Gathered once before the loop, not in every iteration; a matrix that is computed with as stored is not gathered.
-        let head = args[&self.head_role()].with_logical_sharding(llama::head_sharding(&self.head_param()));
-        let norm = args[&Role::Base(Param::FinalNorm)];
+        let head = self
+            .param(args, self.head_matrix())
+            .with_logical_sharding(llama::head_sharding(&self.head_param()));
+        let norm = self.param(args, Param::FinalNorm);
         let &ModelScope { config, batch, .. } = &self.scope;
         let x = x.pad_to(&[batch, chunks.positions(), config.hidden_size], 0.0);
         let x = x.with_logical_sharding(nn::residual());
@@ -158,6 +184,15 @@ impl StepBuilder<'_> {
         let num_shards = sharding.map_or(1, |sharding| sharding.num_shards());
         (LOGITS_BYTES * num_shards / one_position.bytes().max(1)).max(1)
     }
+}
+
+impl HeadInputs<'_> {
+    /// The number of `x` among the parameters.
+    const X: usize = 0;
+    /// The number of `norm`.
+    const NORM: usize = 1;
+    /// The number of `head`.
+    const HEAD: usize = 2;
 }
 
 impl Chunks {

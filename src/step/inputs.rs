@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::Role;
 use crate::{
     hlo::{Value, value_tree},
-    model::{AdapterId, Linear, nn::RopeTable},
+    model::{Linear, TrainableId, nn::RopeTable},
 };
 
 /// Inputs that all layers share.
@@ -21,7 +21,7 @@ pub(super) struct LayerInputs<'b> {
     /// `[batch, seq, embed]`.
     pub x: Value<'b>,
     pub shared: SharedInputs<'b>,
-    /// The layer's slice of each stacked parameter, then of each adapter factor.
+    /// The layer's slice of each frozen parameter, then of each trainable tensor.
     pub params: IndexMap<Role, Value<'b>>,
     /// `f32[]`, the scale of each adapter.
     pub scales: IndexMap<Linear, Value<'b>>,
@@ -31,7 +31,7 @@ pub(super) struct LayerInputs<'b> {
 #[derive(Clone)]
 pub(super) struct LayerCaptures<'b> {
     pub shared: SharedInputs<'b>,
-    /// Stacked parameters, then adapter factors, with all layers in each.
+    /// Frozen parameters, then trainable tensors, with all layers in each.
     pub stacks: IndexMap<Role, Value<'b>>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct LayerResiduals<V> {
     pub saved: Vec<V>,
 }
 
-/// The cotangent of a layer's input and the gradients of the adapter factors: of one layer, or with all layers stacked.
+/// The cotangent of a layer's input and the gradients of its trainable tensors: of one layer, or with all layers stacked.
 #[derive(Clone)]
 pub(super) struct Cotangents<'b> {
     /// `[batch, seq, embed]`.
     pub x: Value<'b>,
-    pub factors: IndexMap<AdapterId, Value<'b>>,
+    pub gradients: IndexMap<TrainableId, Value<'b>>,
 }
 
 /// Carry of the forward loop with residuals.
@@ -73,7 +73,7 @@ value_tree! {
     LayerInputs { x, shared, params, scales }
     LayerCaptures { shared, stacks }
     ValueResiduals { x, saved }
-    Cotangents { x, factors }
+    Cotangents { x, gradients }
     ForwardCarry { x, residuals }
     GroupsCarry { x, inputs }
 }

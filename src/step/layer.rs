@@ -12,7 +12,7 @@ use crate::{
     hlo::{Attrs, Builder, CompId, InstrId, ModuleBuilder, Opcode, Value, ValueTree},
     mesh::{LogicalSharding, WithLogicalSharding, last_logical_sharding},
     model::{
-        AdapterId, Factor, Linear,
+        AdapterId, Factor, Linear, TrainableId,
         llama::{self, LayerValues},
         nn::{self, LoraValues, ModelScope, RopeTable},
         sizes,
@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct ForwardLayer {
     /// Takes [`LayerInputs`]; returns the layer's output.
     pub computation: CompId,
-    /// The parameters that are differentiated: `x`, then the adapter factors.
+    /// The parameters that are differentiated: `x`, then the trainable tensors.
     wrt: Vec<usize>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Layer {
     pub residuals: LayerResiduals<LayerSlice>,
     /// Of each saved value, the number of elements if it is a tuple.
     tuple_lens: Vec<Option<usize>>,
-    factors: Vec<AdapterId>,
+    trainable: Vec<TrainableId>,
 }
 
 impl Layer {
@@ -58,7 +58,7 @@ impl Layer {
         (results[0], LayerResiduals { x: inputs.x, saved: saved.collect() })
     }
 
-    /// The cotangents of the layer's input and of each factor, from the cotangent of its output.
+    /// The cotangent of the layer's input and the gradients, from the cotangent of its output.
     pub(super) fn vjp<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -75,8 +75,8 @@ impl Layer {
             rest = others;
         }
         let results = b.call(self.backward, &args).elements();
-        let factors = self.factors.iter().copied().zip(results.iter().skip(1).copied());
-        Cotangents { x: results[0], factors: factors.collect() }
+        let gradients = self.trainable.iter().copied().zip(results.iter().skip(1).copied());
+        Cotangents { x: results[0], gradients: gradients.collect() }
     }
 }
 
@@ -98,7 +98,7 @@ impl StepBuilder<'_> {
             backward,
             residuals: LayerResiduals { x, saved },
             tuple_lens: residuals.iter().map(tuple_len).collect(),
-            factors: self.catalog.ids().collect(),
+            trainable: self.catalog.stacked_ids().collect(),
         })
     }
 
@@ -108,17 +108,20 @@ impl StepBuilder<'_> {
         let computation = module.try_define("layer", |b| {
             let inputs = self.layer_parameters(b);
             let adapter = |linear| {
-                let factor = |factor| inputs.params[&Role::Adapter(AdapterId { linear, factor })];
+                let factor = |factor| {
+                    let id = TrainableId::Adapter(AdapterId { linear, factor });
+                    inputs.params[&Role::Trainable(id)]
+                };
                 let scale = inputs.scales[&linear];
                 (linear, LoraValues { a: factor(Factor::A), b: factor(Factor::B), scale })
             };
             let base = inputs.params.iter().filter_map(|(&role, &value)| match role {
-                Role::Base(param) => Some((param, value)),
+                Role::Base(param) | Role::Trainable(TrainableId::Param(param)) => Some((param, value)),
                 _ => None,
             });
             let values =
                 LayerValues { base: base.collect(), adapters: self.catalog.adapted().map(adapter).collect() };
-            let trained = self.catalog.ids().map(|id| inputs.params[&Role::Adapter(id)]);
+            let trained = self.catalog.stacked_ids().map(|id| inputs.params[&Role::Trainable(id)]);
             let trained: Vec<InstrId> = [inputs.x].into_iter().chain(trained).map(Value::id).collect();
             let parameters = inputs.flatten();
             wrt = trained
@@ -140,7 +143,8 @@ impl StepBuilder<'_> {
         let segments = self.is_packed().then(|| b.parameter("segments", ids()));
         let param = |role: Role| {
             let tensor = self.catalog.tensor(role);
-            let shape = ArrayShape::new(tensor.dtype, sizes(&tensor.dims[1..]));
+            let dtype = self.layer_dtype(role, tensor.dtype);
+            let shape = ArrayShape::new(dtype, sizes(&tensor.dims[1..]));
             (role, b.parameter(&role.to_string(), shape))
         };
         let params = self.catalog.stacks().map(param).collect();
@@ -164,7 +168,9 @@ impl StepBuilder<'_> {
             let slice = || slice_on_device(stack.named(&name), layer, self.spec.options.memory(role));
             let slice = b.named_scope(&name, slice);
             let computed = stored.in_compute();
-            (role, slice.with_logical_sharding(stored).with_logical_sharding(computed))
+            let slice = slice.with_logical_sharding(stored);
+            let slice = slice.convert(self.layer_dtype(role, slice.array().dtype));
+            (role, slice.with_logical_sharding(computed))
         });
         let params = params.collect();
         let scales = self.catalog.adapted().map(|linear| {
@@ -175,9 +181,17 @@ impl StepBuilder<'_> {
         LayerInputs { x, shared: captures.shared, params, scales }
     }
 
+    /// The element type of a layer's slice: weights are computed with in the compute type, factors as they are stored.
+    fn layer_dtype(&self, role: Role, stored: DType) -> DType {
+        match role {
+            Role::Base(_) | Role::Trainable(TrainableId::Param(_)) => self.scope.t,
+            _ => stored,
+        }
+    }
+
     /// The scale of a linear's adapter at `layer`: a constant where it is the same in all layers.
     fn scale<'b>(&self, layer: Value<'b>, linear: Linear) -> Value<'b> {
-        let scales = self.spec.workload.lora.scales(linear);
+        let scales = self.spec.workload.trainable.lora().map_or_else(Vec::new, |plan| plan.scales(linear));
         let scales: Vec<f32> = scales.into_iter().map(|scale| scale as f32).collect();
         let b = layer.builder();
         match &scales[..] {

@@ -12,7 +12,7 @@ use crate::{
     hlo::{Builder, Iteration, Value, ValueTree, value_tree},
     mesh::WithLogicalSharding,
     model::{
-        AdapterId,
+        TrainableId,
         nn::{ModelScope, NextToken, per_token},
     },
 };
@@ -20,21 +20,23 @@ use crate::{
 /// The mean loss and the gradients, summed over micro-batches.
 struct LossAndGradients<'b> {
     loss: Value<'b>,
-    gradients: IndexMap<AdapterId, Value<'b>>,
+    gradients: IndexMap<TrainableId, Value<'b>>,
 }
 
 value_tree! { LossAndGradients { loss, gradients } }
 
 impl StepBuilder<'_> {
-    /// The mean loss and the gradient of each adapter factor, over the batch.
+    /// The mean loss and the gradient of each trainable tensor, over the batch.
     pub(super) fn batch_loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
         targets: NextToken<'b>,
-    ) -> Result<(Value<'b>, IndexMap<AdapterId, Value<'b>>), StepError> {
-        let zeros =
-            || LossAndGradients { loss: b.scalar(DType::F32, 0.0), gradients: self.zero_gradients(b) };
+    ) -> Result<(Value<'b>, IndexMap<TrainableId, Value<'b>>), StepError> {
+        let zeros = || LossAndGradients {
+            loss: b.scalar(DType::F32, 0.0),
+            gradients: self.zero_gradients(b, self.catalog.ids()),
+        };
         let LossAndGradients { loss, gradients } =
             self.sum_over_micro_batches(b, args, targets, zeros, |step, b, args, targets| {
                 let (loss, gradients) = step.loss_and_gradients(b, args, targets)?;

@@ -9,28 +9,28 @@ use super::{
     layer::Layer,
     layer_slice::LayerSlice,
     remat::{LayerRange, RematSchedule},
-    scopes::{BACKWARD_HEAD, BACKWARD_LAYERS, FORWARD, FORWARD_LAYERS, FORWARD_LOSS, RESIDUALS},
+    scopes::{BACKWARD, BACKWARD_HEAD, BACKWARD_LAYERS, FORWARD, FORWARD_LAYERS, FORWARD_LOSS, RESIDUALS},
 };
 use crate::{
-    autodiff::REMATTED,
+    autodiff::{self, REMATTED, SavePolicy},
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Builder, CompId, Iteration, Value, ValueTree},
     mesh::{Dim, LogicalSharding, WithLogicalSharding},
     model::{
-        AdapterId, Param,
-        nn::{self, NextToken},
+        Param, TrainableId,
+        nn::{self, ModelScope, NextToken},
         sizes,
     },
 };
 
 impl StepBuilder<'_> {
-    /// The mean loss and the gradient of each adapter factor.
+    /// The mean loss and the gradient of each trainable tensor.
     pub(super) fn loss_and_gradients<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
         targets: NextToken<'b>,
-    ) -> Result<(Value<'b>, IndexMap<AdapterId, Value<'b>>), StepError> {
+    ) -> Result<(Value<'b>, IndexMap<TrainableId, Value<'b>>), StepError> {
         let NextToken { target, num_label_tokens } = targets;
         let (x, captures) = b.root_scope(FORWARD, || self.embedded(b, args))?;
         let remat = self.remat();
@@ -49,15 +49,58 @@ impl StepBuilder<'_> {
         })?;
         let one = || b.scalar(DType::F32, 1.0);
         let cotangent = b.root_scope(BACKWARD_HEAD, || per_label_token(one(), num_label_tokens));
-        let (loss, dx) = self.head_loss_and_cotangent(b, args, x, target, cotangent)?;
+        let head = self.head_loss_and_cotangents(b, args, x, target, cotangent)?;
 
-        let Cotangents { factors, .. } = b.root_scope(BACKWARD_LAYERS, || {
-            let factors = self.zero_gradients(b);
-            let carry = Cotangents { x: dx.with_logical_sharding(nn::residual()), factors };
+        let Cotangents { x: dx, gradients } = b.root_scope(BACKWARD_LAYERS, || {
+            let gradients = self.zero_gradients(b, self.catalog.stacked_ids());
+            let carry = Cotangents { x: head.dx.with_logical_sharding(nn::residual()), gradients };
             let carry = pass.backward(b, tail, carry, &captures, residuals)?;
             pass.groups_backward(b, carry, &captures, inputs)
         })?;
-        Ok((b.root_scope(FORWARD_LOSS, || per_label_token(loss, num_label_tokens)), factors))
+        let mut found: IndexMap<TrainableId, Value<'b>> =
+            gradients.into_iter().chain(head.gradients).collect();
+        let embed = TrainableId::Param(Param::Embed);
+        if self.catalog.workload.trainable.contains(Param::Embed) {
+            let gradient = b.root_scope(BACKWARD, || self.embedding_gradient(b, args, dx))?;
+            found.entry(embed).and_modify(|sum| *sum = *sum + gradient).or_insert(gradient);
+        }
+        let gradients = self.catalog.ids().map(|id| (id, found[&id])).collect();
+        Ok((b.root_scope(FORWARD_LOSS, || per_label_token(head.loss, num_label_tokens)), gradients))
+    }
+
+    /// The gradient of the embedding table, from the cotangent `dx [batch, seq, embed]` of the embedded tokens: in float32,
+    /// since a frequent token has a sum of many.
+    fn embedding_gradient<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        args: &StepArgs<'b>,
+        dx: Value<'b>,
+    ) -> Result<Value<'b>, StepError> {
+        let module = b.module();
+        let scope = ModelScope { t: DType::F32, ..self.scope };
+        let ids = args[&Role::InputIds];
+        let table = ArrayShape::new(DType::F32, [scope.config.vocab_size, scope.config.hidden_size]);
+        let embed = module.try_define("embed", |b| {
+            let (table, ids) = (b.parameter("table", table.clone()), b.parameter("ids", ids.array()));
+            Ok::<_, StepError>(nn::embed(&scope, table, ids)?)
+        })?;
+        let backward =
+            autodiff::backward(module, self.scope.templates.vjps(), embed, &[0], SavePolicy::Nothing)?;
+        // As in the forward pass, each device has the features of its own shard.
+        let dx = dx.with_logical_sharding(nn::residual()).with_logical_sharding(self.found_in_table());
+        let gradient = b.named_scope("embed_tokens", || {
+            // The rule reads the table's shape only.
+            let arguments = [b.full(table, 0.0), ids, dx.convert(DType::F32)];
+            b.call(backward.computation, &arguments).get(0)
+        });
+        let role = Role::Gradient(TrainableId::Param(Param::Embed));
+        Ok(gradient.with_logical_sharding(self.catalog.logical_sharding(role)))
+    }
+
+    /// The sharding of the rows that each device finds in its own shard of the embedding table.
+    fn found_in_table(&self) -> LogicalSharding {
+        let table = self.catalog.tensor(self.catalog.role(Param::Embed));
+        LogicalSharding::compute_as_stored(nn::residual().dims, table.name, Dim::Embed)
     }
 
     /// Runs all layers forward; returns the output of the last, `[batch, seq, embed]`.
@@ -97,34 +140,38 @@ impl StepBuilder<'_> {
         args: &StepArgs<'b>,
     ) -> Result<(Value<'b>, LayerCaptures<'b>), StepError> {
         // Each device looks up all tokens in its own shard of the table: the rows found are communicated, not the table.
-        let table = self.catalog.tensor(Role::Base(Param::Embed));
-        let found = LogicalSharding::compute_as_stored(nn::residual().dims, table.name, Dim::Embed);
-        let x = nn::embed(&self.scope, args[&Role::Base(Param::Embed)], args[&Role::InputIds])?;
-        let x = x.with_logical_sharding(found).with_logical_sharding(nn::residual());
+        let x = nn::embed(&self.scope, self.param(args, Param::Embed), args[&Role::InputIds])?;
+        let x = x.with_logical_sharding(self.found_in_table()).with_logical_sharding(nn::residual());
         let rope = nn::rope_table(&self.scope, b)?;
         let segments = args.get(&Role::SegmentIds).copied();
         let stacks = self.catalog.stacks().map(|role| (role, args[&role])).collect();
         Ok((x, LayerCaptures { shared: SharedInputs { rope, segments }, stacks }))
     }
 
-    /// One layer's gradient of each factor.
-    fn gradient_slices(&self) -> IndexMap<AdapterId, LayerSlice> {
+    /// One layer's gradient of each trainable tensor with stacked layers.
+    fn gradient_slices(&self) -> IndexMap<TrainableId, LayerSlice> {
         let slice = |id| {
             let tensor = self.catalog.tensor(Role::Gradient(id));
             let shape = ArrayShape::new(tensor.dtype, sizes(&tensor.dims[1..]));
             let logical = self.catalog.logical_sharding(Role::Gradient(id)).layer_slice();
             (id, LayerSlice { shape, logical: Some(logical), memory: MemorySpace::Device })
         };
-        self.catalog.ids().map(slice).collect()
+        self.catalog.stacked_ids().map(slice).collect()
     }
 
-    /// Zero gradients of each factor, with all layers stacked.
-    pub(super) fn zero_gradients<'b>(&self, b: &'b Builder<'b>) -> IndexMap<AdapterId, Value<'b>> {
-        let zeros = |(id, slice): (AdapterId, LayerSlice)| {
-            let scope = Role::Gradient(id).to_string();
-            (id, b.named_scope(&scope, || slice.zeros(b, self.num_layers())))
+    /// Zero gradients, with all layers stacked.
+    pub(super) fn zero_gradients<'b>(
+        &self,
+        b: &'b Builder<'b>,
+        ids: impl Iterator<Item = TrainableId>,
+    ) -> IndexMap<TrainableId, Value<'b>> {
+        let zeros = |id| {
+            let role = Role::Gradient(id);
+            let logical = self.catalog.logical_sharding(role);
+            let zeros = || b.full(self.catalog.tensor(role).shape(), 0.0).with_logical_sharding(logical);
+            (id, b.named_scope(&role.to_string(), zeros))
         };
-        b.root_scope(BACKWARD_LAYERS, || self.gradient_slices().into_iter().map(zeros).collect())
+        b.root_scope(BACKWARD_LAYERS, || ids.map(zeros).collect())
     }
 }
 
@@ -214,7 +261,7 @@ impl LayerPass<'_> {
     }
 
     /// Runs layers backward. `carry.x` is the cotangent of the output of the last layer; the result has that of the input of the
-    /// first; the gradients of these layers are written into `carry.factors`.
+    /// first; the gradients of these layers are written into `carry.gradients`.
     fn backward<'b>(
         &self,
         b: &'b Builder<'b>,
@@ -224,7 +271,7 @@ impl LayerPass<'_> {
         residuals: LayerResiduals<Value<'b>>,
     ) -> Result<Cotangents<'b>, StepError> {
         let slices = &self.layer.residuals;
-        let gradients = self.step.gradient_slices();
+        let gradient_slices = self.step.gradient_slices();
         let captures = (residuals, (captures.clone(), range.first));
         b.fori_loop("backward", range.len, carry, captures, |iteration| {
             let Iteration { b, index: done, carry, captures: (residuals, (captures, first)) } = iteration;
@@ -237,11 +284,15 @@ impl LayerPass<'_> {
             });
             let inputs = self.step.layer_inputs(x, &captures, layer);
             let found = self.layer.vjp(b, &inputs, carry.x, &saved);
-            let factors = carry.factors.into_iter().map(|(id, stack)| {
-                let write = || gradients[&id].write(stack, layer, found.factors[&id]);
+            let gradients = carry.gradients.into_iter().map(|(id, stack)| {
+                let gradient = || found.gradients[&id].convert(DType::F32);
+                let write = || gradient_slices[&id].write(stack, layer, gradient());
                 (id, b.named_scope(&Role::Gradient(id).to_string(), write))
             });
-            Ok(Cotangents { x: found.x.with_logical_sharding(nn::residual()), factors: factors.collect() })
+            Ok(Cotangents {
+                x: found.x.with_logical_sharding(nn::residual()),
+                gradients: gradients.collect(),
+            })
         })
     }
 }

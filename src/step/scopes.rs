@@ -8,8 +8,8 @@
 //! | `forward/layers/q_proj.lora_A` | the layer's slice of a parameter or adapter factor, and its resharding |
 //! | `forward/layers/residuals` | what the backward pass reads |
 //! | `forward/head/norm`, `forward/head/lm_head`, `forward/head/loss` | the head |
-//! | `backward/head`, `backward/layers` | cotangents, with the paths of the primal operations |
-//! | `backward/layers/grad.q_proj.lora_A` | the gradient of an adapter factor |
+//! | `backward/head`, `backward/layers`, `backward/embed_tokens` | cotangents, with the paths of the primal operations |
+//! | `backward/layers/grad.q_proj.lora_A` | the gradient of a trainable tensor |
 //! | `optimizer/grad_norm`, `optimizer/clip`, `optimizer/adamw` | the update |
 //! | `micro_batches` | the loop over micro-batches; what it runs has the paths above |
 //! | `gradient_accumulation` | sums over several calls |
@@ -49,7 +49,7 @@ pub const BACKWARD_HEAD: &str = "backward/head";
 /// Values of the forward pass that the backward pass reads, inside of `layers`.
 pub const RESIDUALS: &str = "residuals";
 
-/// The update of the adapters.
+/// The update of the trainable tensors.
 pub const OPTIMIZER: &str = "optimizer";
 
 /// The loop over micro-batches.

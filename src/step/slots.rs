@@ -4,7 +4,7 @@ use crate::{
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Sharding, Verified},
     mesh::Dim,
-    model::{AdapterId, Param},
+    model::{Param, TrainableId},
 };
 
 /// The role of an argument or a result. A result with the role of an argument replaces it: that argument is donated.
@@ -12,14 +12,14 @@ use crate::{
 pub enum Role {
     /// A frozen parameter, as its `ParamSpec` describes it, in the compute type.
     Base(Param),
-    /// An adapter factor, `f32[layers, rank, features]`.
-    Adapter(AdapterId),
-    /// Its first moment in AdamW, of its shape.
-    Moment1(AdapterId),
-    /// Its second moment in AdamW, of its shape.
-    Moment2(AdapterId),
-    /// Its gradient, summed over gradient accumulation steps, of its shape.
-    Gradient(AdapterId),
+    /// A trainable tensor, as its `TrainableSpec` describes it.
+    Trainable(TrainableId),
+    /// Its first moment in AdamW, of its dimensions.
+    Moment1(TrainableId),
+    /// Its second moment in AdamW, of its dimensions.
+    Moment2(TrainableId),
+    /// Its gradient, summed over gradient accumulation steps: float32, of its dimensions.
+    Gradient(TrainableId),
     /// `s32[]`, the number of updates.
     Updates,
     /// `s32[batch, seq]`, token ids.
@@ -46,15 +46,12 @@ pub enum Role {
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let adapter = |f: &mut fmt::Formatter<'_>, prefix: &str, id: &AdapterId| {
-            write!(f, "{prefix}{}.{}", id.linear.name(), id.factor.name())
-        };
         match self {
             Self::Base(param) => param.fmt(f),
-            Self::Adapter(id) => adapter(f, "", id),
-            Self::Moment1(id) => adapter(f, "m.", id),
-            Self::Moment2(id) => adapter(f, "v.", id),
-            Self::Gradient(id) => adapter(f, "grad.", id),
+            Self::Trainable(id) => id.fmt(f),
+            Self::Moment1(id) => write!(f, "m.{id}"),
+            Self::Moment2(id) => write!(f, "v.{id}"),
+            Self::Gradient(id) => write!(f, "grad.{id}"),
             Self::Updates => f.write_str("updates"),
             Self::InputIds => f.write_str("input_ids"),
             Self::Labels => f.write_str("labels"),
@@ -112,10 +109,10 @@ impl Slot {
 /// let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
 /// let templates = TemplateLibrary::embedded();
 /// let workload =
-///     Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 16, packing: Packing::Off };
+///     Workload::new(&config, &lora, DType::F32, 2, 16);
 /// let program = step::build(&StepSpec::new(workload, &templates), StepKind::NextLogits)?;
 /// // The arguments of a call, besides weights and adapters.
-/// let of_call = program.inputs.iter().filter(|slot| !matches!(slot.role, Role::Base(_) | Role::Adapter(_)));
+/// let of_call = program.inputs.iter().filter(|slot| !matches!(slot.role, Role::Base(_) | Role::Trainable(_)));
 /// let of_call: Vec<String> = of_call.map(|slot| format!("{} {}", slot.role, slot.shape())).collect();
 /// assert_eq!(of_call, ["input_ids s32[2,16]", "position s32[2]"]);
 /// assert_eq!(program.outputs[0].shape().to_string(), "f32[2,512]");

@@ -23,7 +23,7 @@ use crate::{
 /// let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
 /// let templates = TemplateLibrary::embedded();
 /// let workload =
-///     Workload { config: &config, lora: &lora, dtype: DType::BF16, batch: 6, seq: 16, packing: Packing::Off };
+///     Workload::new(&config, &lora, DType::BF16, 6, 16);
 /// let options = StepOptions { micro_batches: NonZeroUsize::new(4).unwrap(), ..StepOptions::for_length(16) };
 /// let spec = StepSpec { options, ..StepSpec::new(workload, &templates) };
 /// let error = step::build(&spec, StepKind::Train).unwrap_err();

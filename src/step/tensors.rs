@@ -7,19 +7,19 @@ use crate::{
     base::DType,
     mesh::{Dim, LogicalSharding, RuleSet, Tensor, TensorGroup, in_computation},
     model::{
-        AdapterId, AdapterSpec, Config, Factor, Linear, LoraPlan, NamedDims, Param, ParamSpec,
-        adapter_params, base_params, features,
+        AdapterId, Config, Factor, Linear, NamedDims, Param, ParamSpec, TrainableId, TrainableSet,
+        TrainableSpec, base_params, features, trainable_params,
     },
 };
 
-/// Model, adapters and batch, which determine the tensors of a step.
+/// Model, trainable set and batch, which determine the tensors of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// The model.
     pub config: &'a Config,
-    /// The adapters.
-    pub lora: &'a LoraPlan,
-    /// The element type of base weights and activations.
+    /// What is trained.
+    pub trainable: TrainableSet<'a>,
+    /// The element type of frozen weights and activations.
     pub dtype: DType,
     /// Rows of a batch.
     pub batch: usize,
@@ -27,6 +27,28 @@ pub struct Workload<'a> {
     pub seq: usize,
     /// Whether a row contains several samples.
     pub packing: Packing,
+}
+
+impl<'a> Workload<'a> {
+    /// A workload whose rows contain one sample each.
+    pub fn new(
+        config: &'a Config,
+        trainable: impl Into<TrainableSet<'a>>,
+        dtype: DType,
+        batch: usize,
+        seq: usize,
+    ) -> Self {
+        Self { config, trainable: trainable.into(), dtype, batch, seq, packing: Packing::Off }
+    }
+
+    /// The role of a parameter of the base model, frozen or trained.
+    pub fn role(&self, param: Param) -> Role {
+        if self.trainable.contains(param) {
+            Role::Trainable(TrainableId::Param(param))
+        } else {
+            Role::Base(param)
+        }
+    }
 }
 
 /// Whether a row of a batch contains one sample or several.
@@ -43,35 +65,59 @@ pub enum Packing {
 /// A workload with its parameters.
 pub(super) struct Catalog<'a> {
     pub workload: Workload<'a>,
-    pub base: Vec<ParamSpec>,
-    pub adapters: Vec<AdapterSpec>,
+    /// Every parameter of the base model.
+    pub params: Vec<ParamSpec>,
+    pub trainable: Vec<TrainableSpec>,
 }
 
 impl<'a> Catalog<'a> {
     pub(super) fn new(workload: Workload<'a>) -> Self {
-        let Workload { config, lora, .. } = workload;
-        Self { workload, base: base_params(config), adapters: adapter_params(config, lora) }
+        let Workload { config, trainable, .. } = workload;
+        Self { workload, params: base_params(config), trainable: trainable_params(config, trainable) }
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = AdapterId> {
-        self.adapters.iter().map(|spec| spec.id)
+    /// The trainable tensors.
+    pub(super) fn ids(&self) -> impl Iterator<Item = TrainableId> {
+        self.trainable.iter().map(|spec| spec.id)
     }
 
-    /// Frozen parameters, adapter factors and optimizer state, in the order of a program's arguments.
+    /// The trainable tensors with stacked layers.
+    pub(super) fn stacked_ids(&self) -> impl Iterator<Item = TrainableId> {
+        self.trainable.iter().filter(|spec| spec.is_stacked()).map(|spec| spec.id)
+    }
+
+    /// The parameters that are not trained.
+    fn frozen(&self) -> impl Iterator<Item = &ParamSpec> {
+        self.params.iter().filter(|spec| !self.workload.trainable.contains(spec.param))
+    }
+
+    /// Frozen parameters and trainable tensors.
+    pub(super) fn model(&self) -> impl Iterator<Item = Role> {
+        self.frozen().map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Trainable))
+    }
+
+    /// The model and the optimizer state, in the order of a program's arguments.
     pub(super) fn at_rest(&self) -> impl Iterator<Item = Role> {
-        let base = self.base.iter().map(|spec| Role::Base(spec.param));
-        base.chain(self.ids().map(Role::Adapter)).chain(self.optimizer())
+        self.model().chain(self.optimizer())
     }
 
-    /// Stacks that a layer reads a slice of: stacked parameters, then adapter factors.
+    /// Stacks that a layer reads a slice of: frozen parameters, then trainable tensors.
     pub(super) fn stacks(&self) -> impl Iterator<Item = Role> {
-        let stacked = self.base.iter().filter(|spec| spec.layers.is_some());
-        stacked.map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Adapter))
+        let stacked = self.frozen().filter(|spec| spec.layers.is_some());
+        stacked.map(|spec| Role::Base(spec.param)).chain(self.stacked_ids().map(Role::Trainable))
+    }
+
+    /// The role of a parameter of the base model.
+    pub(super) fn role(&self, param: Param) -> Role {
+        self.workload.role(param)
     }
 
     /// The linears with an adapter, in the order of their factors.
     pub(super) fn adapted(&self) -> impl Iterator<Item = Linear> {
-        self.ids().filter(|id| id.factor == Factor::A).map(|id| id.linear)
+        self.ids().filter_map(|id| match id {
+            TrainableId::Adapter(AdapterId { linear, factor: Factor::A }) => Some(linear),
+            TrainableId::Adapter(_) | TrainableId::Param(_) => None,
+        })
     }
 
     pub(super) fn optimizer(&self) -> impl Iterator<Item = Role> {
@@ -101,10 +147,20 @@ impl<'a> Catalog<'a> {
                 let spec = self.base_spec(param);
                 stored(spec.name.clone(), TensorGroup::Base, spec.dims(), dtype, spec.name.clone())
             }
-            Role::Adapter(id) => self.factor("", TensorGroup::Adapter, id),
-            Role::Moment1(id) => self.factor("m.", TensorGroup::Optimizer, id),
-            Role::Moment2(id) => self.factor("v.", TensorGroup::Optimizer, id),
-            Role::Gradient(id) => self.factor("grad.", TensorGroup::Gradient, id),
+            Role::Trainable(id) => {
+                let group = match id {
+                    TrainableId::Adapter(_) => TensorGroup::Adapter,
+                    TrainableId::Param(_) => TensorGroup::Base,
+                };
+                self.trainable_tensor("", group, id, self.spec(id).dtype)
+            }
+            Role::Moment1(id) => {
+                self.trainable_tensor("m.", TensorGroup::Optimizer, id, self.spec(id).moments)
+            }
+            Role::Moment2(id) => {
+                self.trainable_tensor("v.", TensorGroup::Optimizer, id, self.spec(id).moments)
+            }
+            Role::Gradient(id) => self.trainable_tensor("grad.", TensorGroup::Gradient, id, DType::F32),
             Role::Updates => {
                 stored("updates".into(), TensorGroup::Optimizer, vec![], DType::S32, "updates".into())
             }
@@ -127,17 +183,23 @@ impl<'a> Catalog<'a> {
         LogicalSharding { dims: dims.into_iter().map(|(dim, _)| dim).collect(), rules }
     }
 
-    fn factor(&self, prefix: &str, group: TensorGroup, id: AdapterId) -> Tensor {
-        let owner = &self.base_spec(Param::Weight(id.linear)).name;
-        let module = owner.trim_end_matches(".weight");
-        let spec =
-            self.adapters.iter().find(|spec| spec.id == id).expect("roles are of adapters of the plan");
-        let name = format!("{prefix}{module}{}", id.factor.tensor_suffix());
-        stored(name, group, spec.dims.clone(), DType::F32, owner.clone())
+    fn trainable_tensor(&self, prefix: &str, group: TensorGroup, id: TrainableId, dtype: DType) -> Tensor {
+        let owner = &self.base_spec(id.param()).name;
+        let name = match id {
+            TrainableId::Adapter(AdapterId { factor, .. }) => {
+                format!("{}{}", owner.trim_end_matches(".weight"), factor.tensor_suffix())
+            }
+            TrainableId::Param(_) => owner.clone(),
+        };
+        stored(format!("{prefix}{name}"), group, self.spec(id).dims.clone(), dtype, owner.clone())
+    }
+
+    fn spec(&self, id: TrainableId) -> &TrainableSpec {
+        self.trainable.iter().find(|spec| spec.id == id).expect("roles are of the trainable set")
     }
 
     fn base_spec(&self, param: Param) -> &ParamSpec {
-        self.base.iter().find(|spec| spec.param == param).expect("roles are of parameters of the model")
+        self.params.iter().find(|spec| spec.param == param).expect("roles are of parameters of the model")
     }
 }
 
@@ -145,8 +207,8 @@ fn stored(name: String, group: TensorGroup, dims: NamedDims, dtype: DType, param
     Tensor { name, group, dims, dtype, rules: RuleSet::AtRest { param } }
 }
 
-/// The roles of the arguments and results of all programs of the step ([`StepKind`](super::StepKind)): base parameters, LoRA
-/// factors, their gradients and moments, batches, scalars.
+/// The roles of the arguments and results of all programs of the step ([`StepKind`](super::StepKind)): frozen parameters,
+/// trainable tensors, their gradients and moments, batches, scalars.
 pub fn roles(workload: Workload<'_>) -> Vec<Role> {
     let catalog = Catalog::new(workload);
     let plain = [
@@ -174,7 +236,7 @@ pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
         .chain([Role::Labels])
         .map(|role| catalog.tensor(role))
         .collect();
-    let computed = catalog.base.iter().map(|spec| Tensor {
+    let computed = catalog.params.iter().map(|spec| Tensor {
         name: in_computation(&spec.name),
         group: TensorGroup::Activation,
         dims: spec.stored.concat(),

@@ -10,18 +10,18 @@ use super::{
 use crate::{
     base::DType,
     hlo::{Attrs, Builder, ComparisonDirection, Opcode, Value},
-    model::AdapterId,
+    model::TrainableId,
     optim::{Trained, Update, clip_factor, global_norm},
 };
 
 impl StepBuilder<'_> {
-    /// The new adapters and optimizer state, and the gradient norm. Without labelled tokens, or if the gradients are not finite,
+    /// The new values and optimizer state, and the gradient norm. Without labelled tokens, or if the gradients are not finite,
     /// nothing changes.
     pub(super) fn update<'b>(
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
-        gradients: &IndexMap<AdapterId, Value<'b>>,
+        gradients: &IndexMap<TrainableId, Value<'b>>,
         num_label_tokens: Value<'b>,
     ) -> Result<(ResultValues<'b>, Value<'b>), StepError> {
         b.root_scope(OPTIMIZER, || self.update_in_scope(b, args, gradients, num_label_tokens))
@@ -31,7 +31,7 @@ impl StepBuilder<'_> {
         &self,
         b: &'b Builder<'b>,
         args: &StepArgs<'b>,
-        gradients: &IndexMap<AdapterId, Value<'b>>,
+        gradients: &IndexMap<TrainableId, Value<'b>>,
         num_label_tokens: Value<'b>,
     ) -> Result<(ResultValues<'b>, Value<'b>), StepError> {
         let values: Vec<Value<'b>> = gradients.values().copied().collect();
@@ -51,7 +51,7 @@ impl StepBuilder<'_> {
             .map(|(&id, &gradient)| {
                 let value = |role: Role| args[&role];
                 let trained = Trained {
-                    value: value(Role::Adapter(id)),
+                    value: value(Role::Trainable(id)),
                     moment1: value(Role::Moment1(id)),
                     moment2: value(Role::Moment2(id)),
                 };
@@ -62,7 +62,7 @@ impl StepBuilder<'_> {
         let mut results = vec![(Role::Updates, apply.select(next, updates))];
         for (&id, Trained { value, moment1, moment2 }) in gradients.keys().zip(updated) {
             results.extend([
-                (Role::Adapter(id), value),
+                (Role::Trainable(id), value),
                 (Role::Moment1(id), moment1),
                 (Role::Moment2(id), moment2),
             ]);

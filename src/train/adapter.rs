@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::factors::{Factors, peft_names, stack_factors};
+use super::factors::{TrainableValues, peft_names, stack_factors};
 use crate::{
     base::{Diagnostic, Diagnostics},
     model::{Config, LoraPlan, LoraSpec, ParamSpec, PeftFields, PeftModules, base_params, layer_params},
@@ -58,7 +58,7 @@ pub struct OpenedAdapter {
     /// The adapted linears.
     pub plan: LoraPlan,
     /// Its tensors, stacked.
-    pub factors: Factors,
+    pub factors: TrainableValues,
     /// Warnings about entries that the model lacks, which are ignored as in PEFT, and about renamed tensors.
     pub warnings: Vec<Diagnostic>,
 }

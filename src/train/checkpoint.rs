@@ -10,11 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Model, TrainError, Trainer, adapter::adapter_config, config::RunConfig, factors::Factors};
+use super::{
+    Model, TrainError, Trainer, adapter::adapter_config, config::RunConfig, factors::TrainableValues,
+};
 use crate::{
     base::{ArrayShape, DType, Literal, Setting, hex},
     data::Dataset,
-    model::{AdapterId, sizes},
+    model::{TrainableId, sizes},
     optim::AdamW,
     step::{Packing, Role},
     templates::TemplateLibrary,
@@ -109,13 +111,13 @@ fn json_fields(value: &impl Serialize) -> Map<String, Value> {
 /// If the device or the file system fails.
 pub fn write(
     trainer: &Trainer<'_>,
-    factors: &Factors,
+    factors: &TrainableValues,
     record: &Record,
     out: &Path,
 ) -> Result<(), TrainError> {
     let mut tensors = BTreeMap::new();
     for (&id, factor) in factors {
-        tensors.insert(Role::Adapter(id).to_string(), factor.clone());
+        tensors.insert(Role::Trainable(id).to_string(), factor.clone());
         for role in moments(id) {
             tensors.insert(role.to_string(), trainer.get(role)?);
         }
@@ -236,13 +238,13 @@ impl Saved {
     /// # Errors
     /// If it belongs to other adapters, or the device fails.
     pub fn restore(&self, trainer: &mut Trainer<'_>) -> Result<(), TrainError> {
-        let specs = trainer.adapter_params();
+        let specs = trainer.trainable();
         let expected: Vec<(Role, ArrayShape)> = specs
             .iter()
             .flat_map(|spec| {
-                let shape = ArrayShape::new(DType::F32, sizes(&spec.dims));
-                let [moment1, moment2] = moments(spec.id);
-                [Role::Adapter(spec.id), moment1, moment2].map(|role| (role, shape.clone()))
+                let shape = |dtype| ArrayShape::new(dtype, sizes(&spec.dims));
+                let moments = moments(spec.id).map(|role| (role, shape(spec.moments)));
+                [(Role::Trainable(spec.id), shape(spec.dtype))].into_iter().chain(moments)
             })
             .chain([(Role::Updates, ArrayShape::scalar(DType::S32))])
             .collect();
@@ -272,7 +274,7 @@ fn wrong(path: &Path, problem: String) -> TrainError {
     }
 }
 
-fn moments(id: AdapterId) -> [Role; 2] {
+fn moments(id: TrainableId) -> [Role; 2] {
     [Role::Moment1(id), Role::Moment2(id)]
 }
 

@@ -43,7 +43,7 @@ impl RunSettings {
     /// The workload of the run's steps.
     pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan, dtype: DType) -> Workload<'a> {
         let &Self { size, seq, packing, .. } = self;
-        Workload { config, lora, dtype, batch: size.batch.get(), seq, packing }
+        Workload { packing, ..Workload::new(config, lora, dtype, size.batch.get(), seq) }
     }
 }
 

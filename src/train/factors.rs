@@ -8,21 +8,21 @@ use rand_chacha::ChaCha12Rng;
 
 use crate::{
     base::{Diagnostic, Diagnostics, Literal, Location},
-    model::{AdapterId, AdapterSpec, Config, Factor, LoraPlan, adapter_params, sizes},
+    model::{AdapterId, Config, Factor, Linear, LoraPlan, TrainableId, TrainableSpec, adapter_params, sizes},
 };
 
-/// One value for each adapter factor: the factor itself or its gradient, `f32[layers, rank, features...]`.
-pub type Factors = BTreeMap<AdapterId, Literal>;
+/// One value for each trainable tensor: the tensor itself or its gradient.
+pub type TrainableValues = BTreeMap<TrainableId, Literal>;
 
 /// Initial adapters as in PEFT: `A` uniform within 1 / sqrt(in) (Kaiming with a = sqrt(5)), `B` zero, so that
 /// the initial model is the base model. The numbers depend only on `seed`.
-pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> Factors {
+pub fn initial_factors(config: &Config, plan: &LoraPlan, seed: u64) -> TrainableValues {
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut stacks = Stacks::zeros(config, plan);
     for (layer, linear, adapted) in plan.iter() {
         let (inputs, _) = linear.features(config);
         let bound = 1.0 / (inputs as f32).sqrt();
-        let stack = stacks.get_mut(AdapterId { linear, factor: Factor::A });
+        let stack = stacks.get_mut(factor_id(linear, Factor::A));
         for element in stack.slice_mut(s![layer, ..adapted.rank, ..]) {
             *element = random.random_range(-bound..bound);
         }
@@ -40,14 +40,14 @@ pub fn stack_factors(
     config: &Config,
     plan: &LoraPlan,
     file: &str,
-) -> Result<Factors, Diagnostics> {
+) -> Result<TrainableValues, Diagnostics> {
     check_tensors(tensors, config, plan, file).grouped(file).into_result(())?;
     // Memory is allocated only now that tensors of such ranks exist.
     let mut stacks = Stacks::zeros(config, plan);
     for tensor in peft_factors(config, plan) {
         let matrix = Array2::from_shape_vec(tensor.dims(), tensors[&tensor.name].to_f32s())
             .expect("the dimensions of every tensor are checked");
-        let matrix = match tensor.id.factor {
+        let matrix = match tensor.factor {
             Factor::A => matrix.view(),
             Factor::B => matrix.t(),
         };
@@ -91,11 +91,15 @@ fn check_tensors(
 ///
 /// # Panics
 /// If the factors or shapes of `factors` are not those of `plan`.
-pub fn peft_tensors(factors: &Factors, config: &Config, plan: &LoraPlan) -> BTreeMap<String, Literal> {
+pub fn peft_tensors(
+    factors: &TrainableValues,
+    config: &Config,
+    plan: &LoraPlan,
+) -> BTreeMap<String, Literal> {
     let stacks = Stacks::from_factors(factors);
     let to_literal = |tensor: PeftFactor| {
         let rows = stacks.get(tensor.id).slice(s![tensor.layer, ..tensor.rank, ..]);
-        let matrix = match tensor.id.factor {
+        let matrix = match tensor.factor {
             Factor::A => rows,
             Factor::B => rows.reversed_axes(),
         };
@@ -111,11 +115,17 @@ pub(super) fn peft_names(config: &Config, plan: &LoraPlan) -> Vec<String> {
     peft_factors(config, plan).map(|tensor| tensor.name).collect()
 }
 
+/// The stack of one factor of a linear's adapters.
+fn factor_id(linear: Linear, factor: Factor) -> TrainableId {
+    TrainableId::Adapter(AdapterId { linear, factor })
+}
+
 /// A factor of one linear of one layer, as PEFT stores it.
 struct PeftFactor {
     name: String,
     /// The stack that it is a slice of.
-    id: AdapterId,
+    id: TrainableId,
+    factor: Factor,
     layer: usize,
     rank: usize,
     /// Input features of `A`, output features of `B`.
@@ -125,7 +135,7 @@ struct PeftFactor {
 impl PeftFactor {
     /// `A` is `[rank, in]`, `B` is `[out, rank]`.
     fn dims(&self) -> [usize; 2] {
-        match self.id.factor {
+        match self.factor {
             Factor::A => [self.rank, self.features],
             Factor::B => [self.features, self.rank],
         }
@@ -137,7 +147,8 @@ fn peft_factors<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Ite
         let (inputs, outputs) = linear.features(config);
         [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| PeftFactor {
             name: format!("base_model.model.{}{}", linear.module_name(layer), factor.tensor_suffix()),
-            id: AdapterId { linear, factor },
+            id: factor_id(linear, factor),
+            factor,
             layer,
             rank: adapted.rank,
             features,
@@ -145,8 +156,8 @@ fn peft_factors<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Ite
     })
 }
 
-/// [`Factors`] as arrays.
-struct Stacks(BTreeMap<AdapterId, Stack>);
+/// Factors as arrays.
+struct Stacks(BTreeMap<TrainableId, Stack>);
 
 struct Stack {
     /// Dimensions on the device; features may be several: heads and features of a head.
@@ -164,7 +175,7 @@ impl Stack {
 
 impl Stacks {
     fn zeros(config: &Config, plan: &LoraPlan) -> Self {
-        let zeros = |AdapterSpec { id, dims }: AdapterSpec| {
+        let zeros = |TrainableSpec { id, dims, .. }: TrainableSpec| {
             let dims = sizes(&dims);
             let values = vec![0.0; dims.iter().product()];
             (id, Stack::new(dims, values))
@@ -172,26 +183,26 @@ impl Stacks {
         Self(adapter_params(config, plan).into_iter().map(zeros).collect())
     }
 
-    fn from_factors(factors: &Factors) -> Self {
-        let stack = |(&id, literal): (&AdapterId, &Literal)| {
+    fn from_factors(factors: &TrainableValues) -> Self {
+        let stack = |(&id, literal): (&TrainableId, &Literal)| {
             (id, Stack::new(literal.shape().dims.clone(), literal.to_f32s()))
         };
         Self(factors.iter().map(stack).collect())
     }
 
-    fn into_factors(self) -> Factors {
-        let literal = |(id, Stack { dims, array }): (AdapterId, Stack)| {
+    fn into_factors(self) -> TrainableValues {
+        let literal = |(id, Stack { dims, array }): (TrainableId, Stack)| {
             let (values, _) = array.into_raw_vec_and_offset();
             (id, Literal::f32s(dims, &values))
         };
         self.0.into_iter().map(literal).collect()
     }
 
-    fn get(&self, id: AdapterId) -> &Array3<f32> {
+    fn get(&self, id: TrainableId) -> &Array3<f32> {
         &self.0.get(&id).expect("every adapted linear has both factors").array
     }
 
-    fn get_mut(&mut self, id: AdapterId) -> &mut Array3<f32> {
+    fn get_mut(&mut self, id: TrainableId) -> &mut Array3<f32> {
         &mut self.0.get_mut(&id).expect("every adapted linear has both factors").array
     }
 }
@@ -199,7 +210,7 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Linear, LoraSpec, Targets};
+    use crate::model::{LoraSpec, Targets};
 
     /// Ranks that differ between layers, and a linear that only one layer adapts.
     fn uneven() -> (Config, LoraPlan) {
@@ -223,7 +234,7 @@ mod tests {
         }
         let factors = stack_factors(&tensors, &config, &plan, "f").unwrap();
         assert_eq!(peft_tensors(&factors, &config, &plan), tensors);
-        let q = &factors[&AdapterId { linear: Linear::Query, factor: Factor::A }];
+        let q = &factors[&factor_id(Linear::Query, Factor::A)];
         assert_eq!(q.shape().dims, [2, 3, 64]);
     }
 
@@ -234,7 +245,8 @@ mod tests {
         for (id, literal) in &factors {
             let values = literal.to_f32s();
             let moved = values.iter().filter(|value| **value != 0.0).count();
-            match id.factor {
+            let TrainableId::Adapter(AdapterId { factor, .. }) = id else { panic!("{id} is no factor") };
+            match factor {
                 Factor::A => assert!(moved > 0 && values.iter().all(|value| value.abs() <= 0.125)),
                 Factor::B => assert_eq!(moved, 0),
             }
@@ -267,7 +279,7 @@ mod tests {
         for (layer, linear, adapted) in plan.iter() {
             let inputs = linear.features(&config).0;
             let bound = 1.0 / (inputs as f32).sqrt();
-            let values = factors[&AdapterId { linear, factor: Factor::A }].to_f32s();
+            let values = factors[&factor_id(linear, Factor::A)].to_f32s();
             let start = layer * plan.max_rank(linear) * inputs;
             for value in &values[start..start + adapted.rank * inputs] {
                 assert_eq!(value.to_bits(), random.random_range(-bound..bound).to_bits());
@@ -283,7 +295,7 @@ mod tests {
         let values: Vec<f32> = (0..128).map(|i| i as f32 + 0.5).collect();
         tensors.insert(name.to_owned(), Literal::f32s([64, 2], &values));
         let factors = stack_factors(&tensors, &config, &plan, "f").unwrap();
-        let stack = &factors[&AdapterId { linear: Linear::Query, factor: Factor::B }];
+        let stack = &factors[&factor_id(Linear::Query, Factor::B)];
         assert_eq!(stack.shape().dims, [2, 3, 4, 16]);
         let stack = stack.to_f32s();
         for (rank, feature) in (0..3).flat_map(|rank| (0..64).map(move |feature| (rank, feature))) {

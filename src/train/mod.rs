@@ -20,6 +20,6 @@ pub use config::{RunConfig, RunSettings, Start};
 pub use encoded::{Encoded, RunData};
 pub use error::TrainError;
 pub use events::{Event, Observer, StepRecord, Summary, When};
-pub use factors::{Factors, initial_factors, peft_tensors, stack_factors};
+pub use factors::{TrainableValues, initial_factors, peft_tensors, stack_factors};
 pub use model::{Model, model_config};
 pub use trainer::{StepMetrics, Trainer};

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     Model, TrainError, Trainer,
     adapter::{OpenedAdapter, open_adapter},
-    factors::{Factors, peft_tensors},
+    factors::{TrainableValues, peft_tensors},
 };
 use crate::{
     base::{DType, Literal, Setting, read_text},
     data::Batch,
     optim::AdamW,
     runtime::{DeviceMesh, Engine},
-    step::{Packing, StepOptions, StepSpec, Workload},
+    step::{StepOptions, StepSpec, Workload},
     templates::TemplateLibrary,
     weights::{read_adapter, read_safetensors},
 };
@@ -133,7 +133,7 @@ impl<'a> ParityCase<'a> {
         let [rows, seq] = self.batch_size(batch_shards);
         let (config, lora) = (&self.model.config, &self.adapter.plan);
         let ParitySetup { devices, dtype, options, templates } = setup;
-        let workload = Workload { config, lora, dtype, batch: rows, seq, packing: Packing::Off };
+        let workload = Workload::new(config, lora, dtype, rows, seq);
         let mesh = devices.plan(workload)?;
         let Hyper { betas: (beta1, beta2), eps, weight_decay, clip } = self.hyper;
         let optimizer = AdamW { beta1, beta2, eps, weight_decay };
@@ -172,7 +172,7 @@ impl<'a> ParityCase<'a> {
         let norms: Vec<f32> = metrics.iter().map(|step| step.grad_norm).collect();
         rows.push("train.losses", &Literal::f32s([losses.len()], &losses), TRAINING)?;
         rows.push("train.grad_norms", &Literal::f32s([norms.len()], &norms), TRAINING)?;
-        rows.push_all("train.", &self.peft(&trainer.factors()?), TRAINING)?;
+        rows.push_all("train.", &self.peft(&trainer.trained()?), TRAINING)?;
         Ok(trainer.take_warnings())
     }
 
@@ -206,7 +206,7 @@ impl<'a> ParityCase<'a> {
         Ok(trainer)
     }
 
-    fn peft(&self, factors: &Factors) -> BTreeMap<String, Literal> {
+    fn peft(&self, factors: &TrainableValues) -> BTreeMap<String, Literal> {
         peft_tensors(factors, &self.model.config, &self.adapter.plan)
     }
 }

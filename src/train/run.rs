@@ -7,7 +7,7 @@ use super::{
     adapter::adapter_config,
     checkpoint::{self, Record},
     config::RunConfig,
-    factors::{Factors, initial_factors, peft_tensors},
+    factors::{TrainableValues, initial_factors, peft_tensors},
     generate,
     metrics::Metrics,
 };
@@ -133,7 +133,8 @@ impl<'a> Prepared<'a> {
         if let Some(step) = step {
             trainer.adopt(StepKind::Train, step);
         }
-        trainer.start(&initial_factors(&input.model.config, spec.workload.lora, config.settings.seed))?;
+        let of_adapters = |plan| initial_factors(&input.model.config, plan, config.settings.seed);
+        trainer.start(&spec.workload.trainable.lora().map(of_adapters).unwrap_or_default())?;
         if let Some(saved) = &input.data.saved {
             saved.restore(&mut trainer)?;
             observer.event(Event::Resumed { steps: self.done });
@@ -249,7 +250,7 @@ impl Run<'_, '_> {
     /// Writes the adapter and a checkpoint.
     fn save(&mut self, steps: usize) -> Result<(), TrainError> {
         let config = self.config;
-        let factors: Factors = self.trainer.factors()?;
+        let factors: TrainableValues = self.trainer.trained()?;
         let tensors = peft_tensors(&factors, &self.model.config, self.plan);
         if let Some((name, _)) = tensors.iter().find(|(_, t)| !t.to_f32s().iter().all(|x| x.is_finite())) {
             return Err(TrainError::NotFinite { what: format!("`{name}` after step {steps}") });

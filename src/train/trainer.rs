@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{TrainError, factors::Factors};
+use super::{TrainError, factors::TrainableValues};
 use crate::{
     base::{ArrayShape, DType, Literal},
     data::Batch,
-    model::{AdapterId, AdapterSpec, adapter_params},
+    model::{TrainableId, TrainableSpec, trainable_params},
     runtime::{CompiledStep, DeviceState, Engine, RuntimeError, StepResults, place_base, place_zeros},
     step::{Packing, Role, Slot, StepKind, StepSpec, Workload, build, slots},
     weights::Checkpoint,
@@ -56,12 +56,12 @@ impl<'a> Trainer<'a> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Copies adapters to the devices, with a new optimizer state.
+    /// Copies values of trainable tensors to the devices, with a new optimizer state; those without a value keep theirs.
     ///
     /// # Errors
     /// If the plugin fails.
-    pub fn start(&mut self, factors: &Factors) -> Result<(), TrainError> {
-        factors.iter().try_for_each(|(&id, factor)| self.put(Role::Adapter(id), factor))?;
+    pub fn start(&mut self, values: &TrainableValues) -> Result<(), TrainError> {
+        values.iter().try_for_each(|(&id, value)| self.put(Role::Trainable(id), value))?;
         self.forget_gradients();
         self.put_zeros(Role::Moment1)?;
         self.put_zeros(Role::Moment2)?;
@@ -79,15 +79,15 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Fills the slots of a role with zeros, for every adapter factor.
-    fn put_zeros(&mut self, role: impl Fn(AdapterId) -> Role) -> Result<(), TrainError> {
-        let slots: Vec<Slot> = slots(&self.spec, self.adapter_params().iter().map(|spec| role(spec.id)));
+    /// Fills the slots of a role with zeros, for every trainable tensor.
+    fn put_zeros(&mut self, role: impl Fn(TrainableId) -> Role) -> Result<(), TrainError> {
+        let slots: Vec<Slot> = slots(&self.spec, self.trainable().iter().map(|spec| role(spec.id)));
         Ok(place_zeros(&self.engine, &mut self.state, &slots)?)
     }
 
-    /// The adapter factors.
-    pub fn adapter_params(&self) -> Vec<AdapterSpec> {
-        adapter_params(self.spec.workload.config, self.spec.workload.lora)
+    /// The trainable tensors.
+    pub fn trainable(&self) -> Vec<TrainableSpec> {
+        trainable_params(self.spec.workload.config, self.spec.workload.trainable)
     }
 
     /// The value of a role, copied from the device.
@@ -186,7 +186,7 @@ impl<'a> Trainer<'a> {
     ///
     /// # Panics
     /// If a batch is packed and the step is built for rows with one sample.
-    pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, Factors), TrainError> {
+    pub fn gradients(&mut self, batches: &[Batch]) -> Result<(f32, TrainableValues), TrainError> {
         let num_label_tokens = batches.iter().map(|batch| batch.num_label_tokens).sum();
         self.put_zeros(Role::Gradient)?;
         let loss = self.accumulate(batches, num_label_tokens)?;
@@ -238,20 +238,20 @@ impl<'a> Trainer<'a> {
         Ok(self.state.device_bytes()?)
     }
 
-    /// The current adapters.
+    /// The current values of the trainable tensors.
     ///
     /// # Errors
     /// If the plugin fails.
-    pub fn factors(&self) -> Result<Factors, TrainError> {
-        self.download(Role::Adapter)
+    pub fn trained(&self) -> Result<TrainableValues, TrainError> {
+        self.download(Role::Trainable)
     }
 
-    /// The value of a role for every adapter factor.
+    /// The value of a role for every trainable tensor.
     ///
     /// # Errors
     /// If the slot is empty, or the plugin fails.
-    pub fn download(&self, role: impl Fn(AdapterId) -> Role) -> Result<Factors, TrainError> {
-        let specs = self.adapter_params();
+    pub fn download(&self, role: impl Fn(TrainableId) -> Role) -> Result<TrainableValues, TrainError> {
+        let specs = self.trainable();
         specs.into_iter().map(|spec| Ok((spec.id, self.get(role(spec.id))?))).collect()
     }
 
@@ -261,13 +261,13 @@ impl<'a> Trainer<'a> {
     }
 
     fn forget_gradients(&mut self) {
-        for spec in self.adapter_params() {
+        for spec in self.trainable() {
             self.state.remove(Role::Gradient(spec.id));
         }
     }
 
     fn accumulate_all(&mut self, batches: &[Batch], num_label_tokens: usize) -> Result<f32, TrainError> {
-        let specs = self.adapter_params();
+        let specs = self.trainable();
         let fresh = specs.first().is_some_and(|spec| self.state.get(Role::Gradient(spec.id)).is_err());
         if fresh {
             self.put_zeros(Role::Gradient)?;

@@ -43,7 +43,7 @@ impl Adapted {
         let packing = input.choice("packing", &[("off", Packing::Off), ("on", Packing::On)], Packing::Off)?;
         let (batch, seq) = (number("batch", 2)?, number("seq", 8)?);
         let Self { config, lora } = self;
-        Ok(Workload { config, lora, dtype: DType::F32, batch, seq, packing })
+        Ok(Workload { packing, ..Workload::new(config, lora, DType::F32, batch, seq) })
     }
 }
 

@@ -30,8 +30,7 @@ fn build_with(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
     let lora = LoraSpec { targets: hloom::model::Targets::Names(vec!["q_proj".into()]), ..lora };
     let lora = lora.resolve(&config).unwrap();
     for (packing, attention) in [(Packing::Off, Attention::Dense), (Packing::On, Attention::Blocks(2))] {
-        let workload =
-            Workload { config: &config, lora: &lora, dtype: DType::F32, batch: 2, seq: 4, packing };
+        let workload = Workload { packing, ..Workload::new(&config, &lora, DType::F32, 2, 4) };
         let spec = StepSpec::new(workload, &templates);
         let spec = StepSpec { options: StepOptions { attention, ..spec.options }, ..spec };
         build(&spec, StepKind::Train).map_err(|error| {

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     base::MemorySpace,
     hlo::proto::ComputedValue,
+    model::TrainableId,
     pjrt::MemoryStats,
     step::{Role, Slot},
     targets::{Platform, Target},
@@ -107,8 +108,8 @@ impl MemoryReport {
         for slot in inputs {
             let sum = match slot.role {
                 _ if slot.memory == MemorySpace::Host => &mut report.host_bytes,
-                Role::Base(_) => &mut report.weights,
-                Role::Adapter(_) => &mut report.adapters,
+                Role::Base(_) | Role::Trainable(TrainableId::Param(_)) => &mut report.weights,
+                Role::Trainable(TrainableId::Adapter(_)) => &mut report.adapters,
                 Role::Moment1(_) | Role::Moment2(_) | Role::Updates => &mut report.optimizer,
                 Role::Gradient(_)
                 | Role::InputIds
