@@ -36,13 +36,16 @@ fn usual() -> StepOptions {
     StepOptions::for_length(96)
 }
 
-/// The golden case on the devices of a mesh config, a file of `mesh-configs/` or the text of one.
+/// The golden case on the devices of a mesh config, a file of `mesh-configs/` or the text of one. `full/CASE` trains every
+/// weight of the model of `CASE`.
 #[track_caller]
 fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOptions) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(case);
-    let model = Model::open(&folder).unwrap();
-    let expected = folder.join("expected.safetensors");
-    let case = ParityCase::open(&model, CaseFiles { adapter: &folder, expected: &expected });
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let base = golden.join(case.strip_prefix("full/").unwrap_or(case));
+    let model = Model::open(&base).unwrap();
+    let expected = golden.join(case).join("expected.safetensors");
+    let adapter = (!case.starts_with("full/")).then_some(base.as_path());
+    let case = ParityCase::open(&model, CaseFiles { adapter, expected: &expected });
     let case = case.unwrap_or_else(|error| panic!("{error}"));
     let written = tempfile::NamedTempFile::new().unwrap();
     let loaded = mesh.map(|text| {
@@ -113,6 +116,22 @@ fn plain_rslora_in_groups_of_layers() {
 fn llama31_in_micro_batches() {
     let micro_batches = NonZeroUsize::new(2).unwrap();
     check("llama31", CpuBuild::Pinned, StepOptions { micro_batches, ..grouped(Remat::Full, 1) });
+}
+
+#[test]
+fn every_weight_of_llama32_tied_in_micro_batches() {
+    let micro_batches = NonZeroUsize::new(2).unwrap();
+    check("full/llama32-tied", CpuBuild::Pinned, StepOptions { micro_batches, ..grouped(Remat::Full, 1) });
+}
+
+#[test]
+fn every_weight_of_llama31_on_fsdp8() {
+    check_sharded("full/llama31", "fsdp8.toml", "gspmd", lean(Remat::Full));
+}
+
+#[test]
+fn every_weight_of_llama31_on_fsdp4_tensor2_with_shardy() {
+    check_sharded("full/llama31", "fsdp4-tensor2.toml", "shardy", grouped(Remat::None, 1));
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub(super) struct Parity {
     /// Adapter folder [default: the model's folder, if it contains one]
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
+    /// What the case trains: `lora`, an adapter, or `all` weights
+    #[arg(long, value_name = "WHAT", default_value = "lora", conflicts_with = "adapter")]
+    train: TrainedPart,
     /// Reference values; the .json file of the same name contains the optimizer's settings
     #[arg(long, value_name = "F.safetensors")]
     expected: PathBuf,
@@ -43,18 +46,29 @@ pub(super) struct Parity {
     output: Output,
 }
 
+/// What a case trains.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum TrainedPart {
+    Lora,
+    All,
+}
+
 impl Parity {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, expected, options, dtype, device, output } = self;
+        let Self { model, adapter, train, expected, options, dtype, device, output } = self;
         let settings = Settings::from(options);
         let beside = PathBuf::from(&model);
-        let adapter = adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside));
-        let Some(adapter) = adapter else {
-            let problem = format!("expected an adapter, found none in: {model}");
-            return Err(
-                invalid(Setting::Adapter, problem, "set the folder of the adapter with --adapter").into()
-            );
+        let adapter = match train {
+            TrainedPart::All => None,
+            TrainedPart::Lora => {
+                adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside))
+            }
         };
+        if train == TrainedPart::Lora && adapter.is_none() {
+            let problem = format!("expected an adapter, found none in: {model}");
+            let hint = "set the folder of the adapter with --adapter, or --train all if the case has none";
+            return Err(invalid(Setting::Adapter, problem, hint).into());
+        }
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
         let starter = device.starter(env)?;
@@ -64,7 +78,7 @@ impl Parity {
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
 
         reporter.phase("comparing");
-        let case = ParityCase::open(&model, CaseFiles { adapter: &adapter, expected: &expected })?;
+        let case = ParityCase::open(&model, CaseFiles { adapter: adapter.as_deref(), expected: &expected })?;
         let [batch, seq] = case.batch_size(devices.batch_shards());
         let setup = ParitySetup {
             devices: &devices,

@@ -13,10 +13,12 @@ use super::{
     Model, TrainError, Trainer,
     adapter::{OpenedAdapter, open_adapter},
     factors::{TrainableValues, peft_tensors},
+    named_params::named_params,
 };
 use crate::{
     base::{DType, Literal, Setting, read_text},
     data::Batch,
+    model::{FullTraining, TrainableSet},
     optim::AdamW,
     runtime::{DeviceMesh, Engine},
     step::{StepOptions, StepSpec, Workload},
@@ -27,8 +29,8 @@ use crate::{
 /// The files of a case.
 #[derive(Clone, Copy, Debug)]
 pub struct CaseFiles<'a> {
-    /// The folder of the PEFT adapter.
-    pub adapter: &'a Path,
+    /// The folder of the PEFT adapter; `None` if every weight of the model is trained.
+    pub adapter: Option<&'a Path>,
     /// The reference values; the `.json` beside them has the optimizer settings.
     pub expected: &'a Path,
 }
@@ -91,13 +93,14 @@ pub struct ParitySetup<'a> {
     pub templates: &'a TemplateLibrary,
 }
 
-/// A case that was read, with its adapter opened for a model.
+/// A case that was read, with its adapter, if it has one, opened for a model.
 pub struct ParityCase<'a> {
     model: &'a Model,
     golden: Golden<'a>,
     hyper: Hyper,
     batch: Batch,
-    adapter: OpenedAdapter,
+    /// `None` if every weight is trained.
+    adapter: Option<OpenedAdapter>,
 }
 
 impl<'a> ParityCase<'a> {
@@ -106,8 +109,11 @@ impl<'a> ParityCase<'a> {
     /// # Errors
     /// If a file cannot be read, the adapter does not fit the model, or the batch is missing or invalid.
     pub fn open(model: &'a Model, files: CaseFiles<'a>) -> Result<Self, TrainError> {
-        let adapter = read_adapter(files.adapter)?;
-        let adapter = open_adapter(adapter, &model.config, &files.adapter.display().to_string())?;
+        let open = |folder: &Path| {
+            let adapter = read_adapter(folder)?;
+            Ok::<_, TrainError>(open_adapter(adapter, &model.config, &folder.display().to_string())?)
+        };
+        let adapter = files.adapter.map(open).transpose()?;
         let golden = Golden { tensors: read_safetensors(files.expected)?, file: files.expected };
         let (hyper, batch) = (golden.hyper()?, golden.batch(model.config.vocab_size)?);
         Ok(Self { model, golden, hyper, batch, adapter })
@@ -131,9 +137,11 @@ impl<'a> ParityCase<'a> {
     ) -> Result<ParityReport, TrainError> {
         let batch_shards = setup.devices.batch_shards();
         let [rows, seq] = self.batch_size(batch_shards);
-        let (config, lora) = (&self.model.config, &self.adapter.plan);
         let ParitySetup { devices, dtype, options, templates } = setup;
-        let workload = Workload::new(config, lora, dtype, rows, seq);
+        let all = FullTraining { weights: DType::F32, moments: DType::F32 };
+        let adapters = self.adapter.as_ref().map(|adapter| TrainableSet::Lora(&adapter.plan));
+        let trainable = adapters.unwrap_or(TrainableSet::All(all));
+        let workload = Workload::new(&self.model.config, trainable, dtype, rows, seq);
         let mesh = devices.plan(workload)?;
         let Hyper { betas: (beta1, beta2), eps, weight_decay, clip } = self.hyper;
         let optimizer = AdamW { beta1, beta2, eps, weight_decay };
@@ -145,7 +153,7 @@ impl<'a> ParityCase<'a> {
         let options = StepOptions { micro_batches: NonZeroUsize::MIN, ..options };
         let spec = StepSpec { workload: Workload { batch: batch_shards, ..workload }, options, ..spec };
         warnings.append(&mut self.compare_accumulation(spec, engine()?, &mut rows)?);
-        warnings.extend(self.adapter.warnings.iter().map(ToString::to_string));
+        warnings.extend(self.adapter.iter().flat_map(|adapter| &adapter.warnings).map(ToString::to_string));
         Ok(ParityReport { rows: rows.rows, warnings })
     }
 
@@ -163,7 +171,7 @@ impl<'a> ParityCase<'a> {
         rows.push("logits", &logits, LOGITS)?;
         let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch))?;
         rows.push("loss", &scalar(loss), LOSS)?;
-        rows.push_all("grad.", &self.peft(&gradients), GRADIENT)?;
+        rows.push_all("grad.", &self.named(&gradients), GRADIENT)?;
 
         let rates = self.golden.get("train.lrs")?.to_f64s();
         let metrics = rates.iter().map(|&rate| trainer.step(&batch, rate));
@@ -172,7 +180,7 @@ impl<'a> ParityCase<'a> {
         let norms: Vec<f32> = metrics.iter().map(|step| step.grad_norm).collect();
         rows.push("train.losses", &Literal::f32s([losses.len()], &losses), TRAINING)?;
         rows.push("train.grad_norms", &Literal::f32s([norms.len()], &norms), TRAINING)?;
-        rows.push_all("train.", &self.peft(&trainer.trained()?), TRAINING)?;
+        rows.push_all("train.", &self.named(&trainer.trained()?), TRAINING)?;
         Ok(trainer.take_warnings())
     }
 
@@ -188,8 +196,8 @@ impl<'a> ParityCase<'a> {
         let mut trainer = self.trainer(spec, engine)?;
         let (loss, gradients) = trainer.gradients(&batches)?;
         rows.push("accum.loss", &scalar(loss), LOSS)?;
-        rows.push_all("accum.grad.", &self.peft(&gradients), GRADIENT)?;
-        trainer.start(&self.adapter.factors)?;
+        rows.push_all("accum.grad.", &self.named(&gradients), GRADIENT)?;
+        self.start(&mut trainer)?;
         let rates = self.golden.get("train.lrs")?.to_f64s();
         let losses = rates.iter().map(|&rate| Ok(trainer.step_accumulated(&batches, rate)?.loss));
         let losses: Vec<f32> = losses.collect::<Result<_, TrainError>>()?;
@@ -202,12 +210,23 @@ impl<'a> ParityCase<'a> {
 
     fn trainer<'s>(&self, spec: StepSpec<'s>, engine: Engine) -> Result<Trainer<'s>, TrainError> {
         let mut trainer = Trainer::new(engine, spec, &self.model.checkpoint, |_| ())?;
-        trainer.start(&self.adapter.factors)?;
+        self.start(&mut trainer)?;
         Ok(trainer)
     }
 
-    fn peft(&self, factors: &TrainableValues) -> BTreeMap<String, Literal> {
-        peft_tensors(factors, &self.model.config, &self.adapter.plan)
+    fn start(&self, trainer: &mut Trainer<'_>) -> Result<(), TrainError> {
+        match &self.adapter {
+            Some(adapter) => trainer.start(&adapter.factors),
+            None => trainer.start(&TrainableValues::new()),
+        }
+    }
+
+    /// The tensors of values, by their names in the case.
+    fn named(&self, values: &TrainableValues) -> BTreeMap<String, Literal> {
+        match &self.adapter {
+            Some(adapter) => peft_tensors(values, &self.model.config, &adapter.plan),
+            None => named_params(values, &self.model.config),
+        }
     }
 }
 
@@ -318,10 +337,10 @@ impl ParityRows<'_> {
         limit: f64,
     ) -> Result<(), TrainError> {
         let golden = self.golden.tensors.keys().filter_map(|name| name.strip_prefix(prefix));
-        let extra =
-            golden.filter(|name| name.starts_with("base_model.")).find(|name| !ours.contains_key(*name));
+        // Tensors have the path of a module; losses and learning rates have none.
+        let extra = golden.filter(|name| name.contains('.')).find(|name| !ours.contains_key(*name));
         if let Some(extra) = extra {
-            return Err(self.golden.wrong(format!("`{prefix}{extra}` belongs to no adapted module")));
+            return Err(self.golden.wrong(format!("`{prefix}{extra}` is not trained")));
         }
         ours.iter().try_for_each(|(name, tensor)| self.push(&format!("{prefix}{name}"), tensor, limit))
     }

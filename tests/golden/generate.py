@@ -3,9 +3,11 @@
     pip install torch transformers peft safetensors
     python generate.py --model DIR --out CASE [--adapter DIR] [--batch 2] [--seq 64] [--steps 8] [--rank 8]
     hloom parity --model DIR --adapter CASE --expected CASE/expected.safetensors
+    python generate.py --model DIR --out CASE --train all
+    hloom parity --model DIR --train all --expected CASE/expected.safetensors
 
 DIR is a folder as transformers writes it. Without --adapter, a random LoRA on all linear layers is made and saved in
-CASE. The inputs are random tokens; of the first row a third stands for a prompt, of the last one half for padding, and
+CASE. With --train all there is no adapter: "adapter tensor" below is then every weight of the model. The inputs are random tokens; of the first row a third stands for a prompt, of the last one half for padding, and
 neither is counted. CASE/expected.safetensors then holds
 
     input_ids, labels       [batch, seq], int64; -100 is not counted
@@ -40,6 +42,7 @@ def arguments():
     parser.add_argument("--model", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--adapter", type=pathlib.Path)
+    parser.add_argument("--train", choices=("lora", "all"), default="lora")
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--seq", type=int, default=64)
     parser.add_argument("--steps", type=int, default=8)
@@ -51,6 +54,10 @@ def arguments():
 def adapted(args):
     """The model with its adapter, which is saved beside the golden values."""
     base = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
+    if args.train == "all":
+        if (args.model / "adapter_config.json").exists():
+            raise SystemExit(f"{args.model}: transformers would load the adapter in this folder; copy the model without it")
+        return base.train()
     if args.adapter:
         model = PeftModel.from_pretrained(base, args.adapter, is_trainable=True)
     else:
