@@ -1,6 +1,7 @@
-//! The Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
+//! Llama and the architectures like it: configuration, adapted linears, parameters, and layers as HLO.
 
 mod adapters;
+pub mod arch;
 mod config;
 mod linear;
 pub mod llama;
