@@ -106,7 +106,7 @@ fn qwen2_keeps_the_order_of_its_rows() {
     let fields = open(&tokenizer(fixture, "qwen2"), ModelFiles::config).unwrap();
     let config = Config::from_hf(&fields, "m.gguf").unwrap();
     assert_eq!(config.biases, [Linear::Query, Linear::Key, Linear::Value].into());
-    assert_eq!((config.rope, config.rms_norm_eps), (Rope::Default { theta: 1e6 }, f64::from(1e-6_f32)));
+    assert_eq!((config.rope, config.rms_norm_eps), (Rope::Default { theta: 1e6 }, 1e-6));
 }
 
 #[test]
