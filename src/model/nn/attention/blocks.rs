@@ -131,9 +131,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// `s32[]`, the first key block that the query block `query` attends to.
-    fn first_key<'t>(&self, query: Value<'t>) -> Value<'t> {
-        let zero = query.builder().scalar(DType::S32, 0.0);
+    /// `s32[]`, the first key block that the query block `query` attends to; `zero` is that of a full row.
+    fn first_key<'t>(&self, query: Value<'t>, zero: Value<'t>) -> Value<'t> {
         match self.reach {
             None => zero,
             Some(reach) => (query - reach as f64).max(zero),
@@ -298,12 +297,12 @@ impl<'a> Blocks<'a> {
     }
 
     fn pair<'t>(&self, b: &'t Builder<'t>, PairIndex { query, key }: PairIndex<'t>) -> Pair<'t> {
-        let size = b.scalar(DType::S32, self.block as f64);
+        let (zero, size) = (b.scalar(DType::S32, 0.0), b.scalar(DType::S32, self.block as f64));
         let is_last = key.compare(ComparisonDirection::Eq, query);
         let next_query = is_last.select(query + 1.0, query);
         let next =
-            PairIndex { query: next_query, key: is_last.select(self.first_key(next_query), key + 1.0) };
-        let is_first = key.compare(ComparisonDirection::Eq, self.first_key(query));
+            PairIndex { query: next_query, key: is_last.select(self.first_key(next_query, zero), key + 1.0) };
+        let is_first = key.compare(ComparisonDirection::Eq, self.first_key(query, zero));
         Pair { query: query * size, key: key * size, is_first, next }
     }
 
