@@ -5,7 +5,7 @@ use std::ops::Range;
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
     base::{ArrayShape, DType, Literal},
-    hlo::ModuleBuilder,
+    hlo::{Module, ModuleBuilder, text, verify},
     model::{
         Config,
         nn::{Attention, ModelScope, RopeTable, attention},
@@ -25,10 +25,12 @@ struct Case {
     seq: usize,
     /// Lengths of the sequences that each row holds; the rest is padding. None where rows hold one.
     packed: Option<[&'static [usize]; BATCH]>,
+    /// Positions that a query attends to.
+    window: Option<usize>,
     t: DType,
 }
 
-const GROUPED: Case = Case { heads: 6, kv_heads: 2, seq: 13, packed: None, t: DType::F32 };
+const GROUPED: Case = Case { heads: 6, kv_heads: 2, seq: 13, packed: None, window: None, t: DType::F32 };
 
 impl Case {
     /// The sizes of queries and of keys.
@@ -54,12 +56,27 @@ impl Case {
     }
 
     /// The result and the cotangents of `q`, `k` and `v`, on the CPU plugin.
-    fn run(&self, attention_kind: Attention, templates: &TemplateLibrary) -> Vec<Vec<f64>> {
+    fn run(&self, attention: Attention, templates: &TemplateLibrary) -> Vec<Vec<f64>> {
+        let cpu = Cpu::start(CpuBuild::Pinned);
+        let found = cpu.compile(self.module(attention, templates)).run(&self.arguments());
+        found.iter().map(Literal::to_f64s).collect()
+    }
+
+    fn module(&self, attention: Attention, templates: &TemplateLibrary) -> Module {
+        self.try_module(attention, templates).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_module(
+        &self,
+        attention_kind: Attention,
+        templates: &TemplateLibrary,
+    ) -> Result<Module, TemplateError> {
         let &Self { heads, kv_heads, seq, t, .. } = self;
         let config = Config {
             num_attention_heads: heads,
             num_key_value_heads: kv_heads,
             head_dim: HEAD_DIM,
+            sliding_window: self.window,
             ..Config::builtin("tiny").unwrap()
         };
         let (module, vjps) = (ModuleBuilder::new(), VjpTable::default());
@@ -74,7 +91,7 @@ impl Case {
         };
         let [queries, keys] = self.sizes();
         let segments = self.segments();
-        let primal = module.try_define("primal", |b| {
+        let primal: Result<_, TemplateError> = module.try_define("primal", |b| {
             let parameter = |name: &str, sizes| b.parameter(name, ArrayShape::new(t, sizes));
             let (q, k, v) = (parameter("q", queries), parameter("k", keys), parameter("v", keys));
             // Nothing is turned.
@@ -83,7 +100,7 @@ impl Case {
             let segments = segments.as_ref().map(|ids| b.constant(Literal::s32s([BATCH, seq], ids)));
             attention(&scope, q, k, v, table, segments)
         });
-        let primal = primal.unwrap_or_else(|error: TemplateError| panic!("{error}"));
+        let primal = primal?;
         let gradient = backward(&module, &vjps, primal, &[0, 1, 2], SavePolicy::Nothing).unwrap().computation;
         let entry = module.define("entry", |b| {
             let sizes = [queries, keys, keys, queries];
@@ -91,9 +108,7 @@ impl Case {
             let result = b.call(primal, &all[..3]);
             b.tuple(&[vec![result], b.call(gradient, &all).elements()].concat())
         });
-        let cpu = Cpu::start(CpuBuild::Pinned);
-        let found = cpu.compile(module.finish("attention", entry.unwrap(), vec![])).run(&self.arguments());
-        found.iter().map(Literal::to_f64s).collect()
+        Ok(module.finish("attention", entry.unwrap(), vec![]))
     }
 
     /// The same in float64.
@@ -116,7 +131,9 @@ impl Case {
             let here = at(queries, row, query, head);
             let there = |key: usize| at(keys, row, key, kv_head);
             let segment = |position: usize| segments[row * self.seq + position];
-            let seen: Vec<usize> = (0..=query).filter(|&key| segment(key) == segment(query)).collect();
+            let is_near = |key: usize| self.window.is_none_or(|window| key + window > query);
+            let is_seen = |&key: &usize| segment(key) == segment(query) && is_near(key);
+            let seen: Vec<usize> = (0..=query).filter(is_seen).collect();
             let weight = |&key: &usize| (scale * dot(&q[here.clone()], &k[there(key)])).exp();
             let total: f64 = seen.iter().map(weight).sum();
             let p: Vec<f64> = seen.iter().map(|key| weight(key) / total).collect();
@@ -174,6 +191,41 @@ fn a_sequence_does_not_see_its_neighbours_in_a_row() {
     }
 }
 
+#[test]
+fn a_query_sees_no_further_than_the_window() {
+    for window in [2, 5, 12] {
+        let case = Case { window: Some(window), ..GROUPED };
+        case.check(Attention::Dense, 1e-6);
+        for block in [1, 4, 5, 13] {
+            case.check(Attention::Blocks(block), 1e-6);
+        }
+    }
+    // A query that sees only itself takes its own value, and no gradient reaches queries and keys.
+    let alone = Case { window: Some(1), ..GROUPED };
+    for attention in [Attention::Dense, Attention::Blocks(4)] {
+        let [found, expected] = [alone.run(attention, &TemplateLibrary::embedded()), alone.expected()];
+        for index in [0, 3] {
+            assert!(relative_error(&found[index], &expected[index]) <= 1e-6, "{attention:?}");
+        }
+        assert!(found[1].iter().chain(&found[2]).all(|gradient| gradient.abs() < 1e-5), "{attention:?}");
+    }
+    let packed = Case { window: Some(3), packed: Some([&[3, 2, 8], &[7, 4]]), ..GROUPED };
+    packed.check(Attention::Dense, 1e-6);
+    packed.check(Attention::Blocks(4), 1e-6);
+}
+
+#[test]
+fn a_window_as_long_as_the_row_changes_nothing() {
+    for attention in [Attention::Dense, Attention::Blocks(4)] {
+        let printed = |window| {
+            let module = Case { window, ..GROUPED }.module(attention, &TemplateLibrary::embedded());
+            text::print(&verify(module).unwrap())
+        };
+        assert_eq!(printed(Some(13)), printed(None));
+        assert_ne!(printed(Some(12)), printed(None));
+    }
+}
+
 /// A file for each platform, and the one of this platform is taken.
 #[test]
 fn a_template_for_the_platform_replaces_attention() {
@@ -192,6 +244,13 @@ fn a_template_for_the_platform_replaces_attention() {
         |platform| TemplateLibrary::replaced_from(folder.path(), Some(platform), &["cpu", "cuda"]).unwrap();
     let usual = case.run(Attention::Dense, &TemplateLibrary::embedded());
     assert_eq!(case.run(Attention::Dense, &templates("cuda")), usual);
+    let problem =
+        Case { window: Some(4), ..GROUPED }.try_module(Attention::Dense, &templates("cpu")).unwrap_err();
+    assert_eq!(
+        problem.to_string(),
+        "the template `attention` cannot replace attention with a sliding window of 4 positions"
+    );
+    assert_eq!(problem.hint().as_deref(), Some("leave the template out, or use rows of at most 4 positions"));
     let found = case.run(Attention::Blocks(4), &templates("cpu"));
     let [_, _, v, d_o] = case.arguments().map(|literal| literal.to_f64s());
     let own = |index: usize| {

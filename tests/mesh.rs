@@ -14,8 +14,20 @@ use hloom::{
     testing::{CpuBuild, cpu_plugin},
 };
 
-const ALL: &[&str] =
-    &["llama3.1-8b", "llama3.1-70b", "llama3.1-405b", "llama3.2-1b", "llama3.2-3b", "smollm2-135m", "tiny"];
+const ALL: &[&str] = &[
+    "llama3.1-8b",
+    "llama3.1-70b",
+    "llama3.1-405b",
+    "llama3.2-1b",
+    "llama3.2-3b",
+    "smollm2-135m",
+    "qwen2.5-0.5b",
+    "qwen2.5-7b",
+    "qwen2.5-72b",
+    "mistral-7b",
+    "mistral-7b-v0.1",
+    "tiny",
+];
 const LLAMAS: &[&str] = &["llama3.1-8b", "llama3.1-70b", "llama3.1-405b", "llama3.2-1b", "llama3.2-3b"];
 const LARGE: &[&str] = &["llama3.1-70b", "llama3.1-405b"];
 

@@ -170,6 +170,46 @@ fn plain_rslora_on_data2_fsdp2_tensor2_with_shardy() {
 }
 
 #[test]
+fn qwen2() {
+    check("qwen2", CpuBuild::Pinned, StepOptions { remat: Some(Remat::Full), ..usual() });
+}
+
+#[test]
+fn qwen2_in_blocks() {
+    check("qwen2", CpuBuild::Pinned, grouped(Remat::Dots, 2));
+}
+
+#[test]
+fn qwen2_on_fsdp8() {
+    check_sharded("qwen2", "fsdp8.toml", "gspmd", lean(Remat::Full));
+}
+
+#[test]
+fn qwen2_on_fsdp4_tensor2_with_shardy() {
+    check_sharded("qwen2", "fsdp4-tensor2.toml", "shardy", lean(Remat::Dots));
+}
+
+#[test]
+fn mistral() {
+    check("mistral", CpuBuild::Pinned, StepOptions { remat: Some(Remat::Full), ..usual() });
+}
+
+#[test]
+fn mistral_in_blocks() {
+    check("mistral", CpuBuild::Pinned, lean(Remat::None));
+}
+
+#[test]
+fn mistral_on_fsdp8_with_shardy() {
+    check_sharded("mistral", "fsdp8.toml", "shardy", lean(Remat::Full));
+}
+
+#[test]
+fn mistral_on_data2_fsdp2_tensor2() {
+    check_sharded("mistral", "data2-fsdp2-tensor2.toml", "gspmd", usual());
+}
+
+#[test]
 fn an_odd_vocabulary_over_two() {
     check_padded(2, "gspmd");
 }

@@ -17,6 +17,7 @@ use crate::support::{Cpu, Random, relative_error};
 const BATCH: usize = 2;
 const SEQ: usize = 5;
 const KEYS: usize = 4;
+const WINDOW: usize = 2;
 const DIM: usize = 6;
 const KV_HEADS: usize = 2;
 const GROUP: usize = 3;
@@ -38,6 +39,7 @@ fn args(t: DType) -> Vec<(&'static str, TemplateArg)> {
         ("queries", SEQ.into()),
         ("keys", KEYS.into()),
         ("block", SEQ.into()),
+        ("window", WINDOW.into()),
         ("dim", DIM.into()),
         ("eps", EPS.into()),
         ("heads", KV_HEADS.into()),
@@ -263,10 +265,18 @@ fn queries_and_keys(t: DType) -> [Literal; 3] {
 #[test]
 fn masks() {
     let [query, key] = [7, 9].map(|first| Literal::s32s([], &[first]));
-    let mask = run("attention_mask", &args(DType::F32), &[query, key]).remove(0);
+    let mask = run("attention_mask", &args(DType::F32), &[query.clone(), key.clone()]).remove(0);
     let expected =
         Array::build(&[BATCH, SEQ, KEYS], |index| f64::from(u8::from(index[2] + 9 <= index[1] + 7)));
     assert_eq!(mask.to_f64s(), expected.values);
+
+    // As `sliding_window_overlay` of transformers: kv_idx > q_idx - sliding_window.
+    let found = run("window_mask", &args(DType::F32), &[mask.clone(), query, key]).remove(0);
+    let near = Array::build(&[BATCH, SEQ, KEYS], |index| {
+        expected.at(index) * f64::from(u8::from(index[2] + 9 + WINDOW > index[1] + 7))
+    });
+    assert!(near.values != expected.values);
+    assert_eq!(found.to_f64s(), near.values);
 
     let segments = |length: usize| Random::named("segments").array(DType::S32, &[BATCH, length], 2.0);
     let (queries, keys) = (segments(SEQ), segments(KEYS));

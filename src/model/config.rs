@@ -1,4 +1,4 @@
-//! Architecture of a Llama model: sizes, biases and rotary embedding, read from a Hugging Face `config.json` or from one of
+//! Configuration of a model: sizes, biases, rotary embedding and sliding window, read from a Hugging Face `config.json` or from one of
 //! the embedded `models/*.toml`, which use the same field names.
 
 mod architecture;
@@ -6,6 +6,7 @@ mod builtin;
 mod fields;
 mod hf;
 mod hf_rope;
+mod hf_window;
 mod rope;
 
 pub use architecture::Config;

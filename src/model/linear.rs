@@ -1,5 +1,7 @@
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 macro_rules! linears {
     ($( $(#[$doc:meta])* $variant:ident = $parent:literal, $name:literal, $gguf:literal; )*) => {
         /// One of the seven linear maps of a transformer layer, in the order in which a layer uses them.
@@ -49,6 +51,13 @@ impl Linear {
     /// The full name of the module in transformers: `model.layers.0.self_attn.q_proj`.
     pub fn module_name(self, layer: usize) -> String {
         format!("model.layers.{layer}.{}", self.path())
+    }
+}
+
+impl Serialize for Linear {
+    /// As its name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

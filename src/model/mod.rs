@@ -1,5 +1,6 @@
-//! The Llama model. Its configuration, its adapted linears, its parameters, and its layers as HLO.
+//! Llama and the architectures like it: configuration, adapted linears, parameters, and layers as HLO.
 
+pub mod arch;
 mod config;
 mod linear;
 pub mod llama;

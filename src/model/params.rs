@@ -110,10 +110,7 @@ impl Linear {
 
     /// Whether it has a bias `[outputs]`.
     pub fn has_bias(self, config: &Config) -> bool {
-        match self {
-            Self::Query | Self::Key | Self::Value | Self::Output => config.attention_bias,
-            Self::Gate | Self::Up | Self::Down => config.mlp_bias,
-        }
+        config.biases.contains(&self)
     }
 }
 
@@ -131,8 +128,8 @@ mod tests {
     fn the_parameters_are_as_many_as_the_config_counts() {
         for name in builtin_names() {
             let plain = Config::builtin(name).unwrap();
-            for (attention_bias, mlp_bias) in [(false, false), (true, false), (false, true)] {
-                let config = Config { attention_bias, mlp_bias, ..plain.clone() };
+            for biases in [&[][..], &Linear::ALL[..3], &Linear::ALL[3..]] {
+                let config = Config { biases: biases.iter().copied().collect(), ..plain.clone() };
                 let count = |spec: &ParamSpec| sizes(&spec.dims()).iter().product::<usize>() as u64;
                 assert_eq!(
                     base_params(&config).iter().map(count).sum::<u64>(),

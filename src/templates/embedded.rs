@@ -27,6 +27,7 @@ embedded![
     "rope_table",
     "segment_mask",
     "swiglu",
+    "window_mask",
 ];
 
 /// Names of attention kernels. No template for them is embedded; one that a library of templates has replaces the attention

@@ -33,6 +33,12 @@ pub enum TemplateError {
     /// Attention is replaced, but not that of rows with several sequences.
     #[error("expected a template `{}` beside `{}`, since rows are packed", KERNELS[1], KERNELS[0])]
     NotPacked,
+    /// Attention is replaced, but the replacement does not know of the model's sliding window.
+    #[error("the template `{}` cannot replace attention with a sliding window of {window} positions", KERNELS[0])]
+    NotWindowed {
+        /// Positions that a query attends to.
+        window: usize,
+    },
     /// The user's folder cannot be read.
     #[error("cannot read template: {}", path.display())]
     Read {
@@ -66,6 +72,9 @@ impl TemplateError {
             Self::ReplacesNothing { .. } => Some(format!("there are: {}", names().join(", "))),
             Self::NotPacked => {
                 Some(format!("it takes the segments as its fourth parameter; or leave out {}", Setting::Pack))
+            }
+            Self::NotWindowed { window } => {
+                Some(format!("leave the template out, or use rows of at most {window} positions"))
             }
             Self::Fit(_) => Some(FIT.to_owned()),
             Self::Parse(_) | Self::Read { .. } => None,

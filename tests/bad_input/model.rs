@@ -219,9 +219,10 @@ fn missing_and_invalid_config_fields_are_reported() {
         "error: model/config.json: `vocab_size`: expected a whole number from 1 to 2147483647, found \"256\"\n",
     );
     check_config(
-        |config| config["model_type"] = json!("mistral"),
-        "error: model/config.json: `model_type`: expected llama, found mistral\n  \
-         hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2\n",
+        |config| config["model_type"] = json!("gemma"),
+        "error: model/config.json: `model_type`: expected one of llama, qwen2, mistral, found gemma\n  \
+         hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2; Qwen 2 and 2.5; \
+         Mistral\n",
     );
     check(
         |world| world.write("model/config.json", "{\n\"a\":"),

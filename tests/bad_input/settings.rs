@@ -110,7 +110,7 @@ fn invalid_dumps_are_refused() {
         "dump --model gpt2",
         "error: --model: expected a folder, a GGUF file or a built-in model, found none: gpt2\n\n\
          hint: built-in models: llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, \
-         tiny\n",
+         qwen2.5-0.5b, qwen2.5-7b, qwen2.5-72b, mistral-7b, mistral-7b-v0.1, tiny\n",
     );
     world.refuses("dump --model tiny --rank 0", "error: --rank: expected a rank of at least 1, found 0\n");
     world.refuses(

@@ -77,13 +77,18 @@ def tokens(args, vocab):
     return ids, labels
 
 
+def file_name(name):
+    """The name of a parameter in the files that PEFT writes."""
+    return name.replace(".default", "").replace(".lora_magnitude_vector.weight", ".lora_magnitude_vector")
+
+
 class Golden:
     """Collects tensors under the names of a case."""
 
     def __init__(self, model):
         self.model = model
         self.tensors = {}
-        self.trained = {name.replace(".default", ""): p for name, p in model.named_parameters() if p.requires_grad}
+        self.trained = {file_name(name): p for name, p in model.named_parameters() if p.requires_grad}
 
     def put(self, name, value):
         value = value if torch.is_tensor(value) else torch.tensor(value)

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::rope::Rope;
-use crate::base::DType;
+use crate::{base::DType, model::Linear};
 
 /// The architecture of a model; the field names are those of `config.json`. Fields that do not affect a step are not
 /// serialized.
@@ -43,10 +45,11 @@ pub struct Config {
     pub rms_norm_eps: f64,
     /// Whether the output head is the embedding itself.
     pub tie_word_embeddings: bool,
-    /// Whether the query, key, value and output projections have biases.
-    pub attention_bias: bool,
-    /// Whether the three feed-forward projections have biases.
-    pub mlp_bias: bool,
+    /// The linears that have a bias `[outputs]`.
+    pub biases: BTreeSet<Linear>,
+    /// Number of positions that a position attends to, its own included; `None` for all before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sliding_window: Option<usize>,
     /// The rotary position embedding.
     pub rope: Rope,
     /// Positions that the model was trained for.
@@ -76,10 +79,14 @@ impl Config {
                 .map(|size| size as u128);
         let [heads, kv_heads] = [self.num_attention_heads, self.num_key_value_heads]
             .map(|heads| heads as u128 * self.head_dim as u128);
-        let attention_biases = if self.attention_bias { heads + 2 * kv_heads + hidden } else { 0 };
-        let mlp_biases = if self.mlp_bias { 2 * mlp + hidden } else { 0 };
-        let attention = 2 * hidden * (heads + kv_heads) + attention_biases;
-        let layer = attention + 3 * hidden * mlp + mlp_biases + 2 * hidden;
+        let outputs = |linear: &Linear| match linear {
+            Linear::Query => heads,
+            Linear::Key | Linear::Value => kv_heads,
+            Linear::Output | Linear::Down => hidden,
+            Linear::Gate | Linear::Up => mlp,
+        };
+        let biases: u128 = self.biases.iter().map(outputs).sum();
+        let layer = 2 * hidden * (heads + kv_heads) + 3 * hidden * mlp + biases + 2 * hidden;
         let tables = if self.tie_word_embeddings { 1 } else { 2 };
         tables * vocab * hidden + layers * layer + hidden
     }

@@ -8,7 +8,20 @@ macro_rules! models {
     };
 }
 
-models!["llama3.1-8b", "llama3.1-70b", "llama3.1-405b", "llama3.2-1b", "llama3.2-3b", "smollm2-135m", "tiny",];
+models![
+    "llama3.1-8b",
+    "llama3.1-70b",
+    "llama3.1-405b",
+    "llama3.2-1b",
+    "llama3.2-3b",
+    "smollm2-135m",
+    "qwen2.5-0.5b",
+    "qwen2.5-7b",
+    "qwen2.5-72b",
+    "mistral-7b",
+    "mistral-7b-v0.1",
+    "tiny",
+];
 
 /// The names that [`Config::builtin`] knows, such as `tiny`, `smollm2-135m` and `llama3.1-405b`.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -52,6 +65,11 @@ mod tests {
             ("llama3.2-1b", 1_235_814_400),
             ("llama3.2-3b", 3_212_749_824),
             ("smollm2-135m", 134_515_008),
+            ("qwen2.5-0.5b", 494_032_768),
+            ("qwen2.5-7b", 7_615_616_512),
+            ("qwen2.5-72b", 72_706_203_648),
+            ("mistral-7b", 7_248_023_552),
+            ("mistral-7b-v0.1", 7_241_732_096),
         ];
         for (name, count) in expect {
             assert_eq!(Config::builtin(name).map(|config| config.param_count()), Ok(count), "{name}");
@@ -67,7 +85,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_reported_with_the_nearest() {
-        let list = "llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, tiny";
+        let list = "llama3.1-8b, llama3.1-70b, llama3.1-405b, llama3.2-1b, llama3.2-3b, smollm2-135m, \
+                    qwen2.5-0.5b, qwen2.5-7b, qwen2.5-72b, mistral-7b, mistral-7b-v0.1, tiny";
         assert_eq!(
             Config::builtin("llama-3.1-8b").unwrap_err().to_string(),
             format!(

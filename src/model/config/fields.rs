@@ -75,6 +75,11 @@ impl<'a> Fields<'a> {
         self.object.get(key).filter(|value| !value.is_null())
     }
 
+    /// Whether the field is there, even if it is null.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.object.contains_key(key)
+    }
+
     /// The names of all fields that are not null.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.object.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())

@@ -1,11 +1,19 @@
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{
     architecture::Config,
     fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
-    hf_rope,
+    hf_rope, hf_window,
 };
-use crate::base::{DType, Diagnostic, Diagnostics, LineIndex, Location};
+use crate::{
+    base::{DType, Diagnostic, Diagnostics, LineIndex, Location},
+    model::{
+        Linear,
+        arch::{Architecture, Biases, LLAMA},
+    },
+};
 
 impl Config {
     /// Reads the text of a `config.json`; `file` is how diagnostics name it.
@@ -77,7 +85,7 @@ const MAX_PARAMETERS: u128 = 1 << 50;
 
 /// `None` only after a diagnostic.
 fn read(fields: &mut Fields<'_>) -> Option<Config> {
-    check_architecture(fields);
+    let architecture = read_architecture(fields);
     let vocab_size = fields.required("vocab_size", &SIZE);
     let hidden_size = fields.required("hidden_size", &SIZE);
     let intermediate_size = fields.required("intermediate_size", &SIZE);
@@ -88,8 +96,8 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
     let rms_norm_eps = fields.required("rms_norm_eps", &POSITIVE);
     let max_position_embeddings = fields.required("max_position_embeddings", &SIZE);
     let tie_word_embeddings = fields.optional("tie_word_embeddings", &FLAG).unwrap_or(false);
-    let attention_bias = fields.optional("attention_bias", &FLAG).unwrap_or(false);
-    let mlp_bias = fields.optional("mlp_bias", &FLAG).unwrap_or(false);
+    let biases = read_biases(fields, architecture.biases);
+    let sliding_window = hf_window::read(fields, architecture.window, num_hidden_layers);
     let bos_token_ids = fields.optional("bos_token_id", &TOKENS).unwrap_or_default();
     let eos_token_ids = fields.optional("eos_token_id", &TOKENS).unwrap_or_default();
     let rope = hf_rope::read(fields);
@@ -104,8 +112,8 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
         head_dim: head_dim?,
         rms_norm_eps: rms_norm_eps?,
         tie_word_embeddings,
-        attention_bias,
-        mlp_bias,
+        biases,
+        sliding_window,
         rope: rope?,
         max_position_embeddings: max_position_embeddings?,
         bos_token_ids,
@@ -114,21 +122,54 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
     })
 }
 
-fn check_architecture(fields: &mut Fields<'_>) {
-    const HINT: &str = "supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
-    let architectures = fields.get("architectures").and_then(Value::as_array);
-    let is_llama = architectures.is_some_and(|names| names.iter().any(|name| name == "LlamaForCausalLM"));
-    match fields.optional("model_type", &TEXT) {
-        Some(kind) if kind != "llama" => {
-            fields.find_with_hint("model_type", format!("expected llama, found {kind}"), HINT);
+/// Llama after a diagnostic, so that the other fields are read.
+fn read_architecture(fields: &mut Fields<'_>) -> &'static Architecture {
+    let architecture = find_architecture(fields).unwrap_or(&LLAMA);
+    for &key in architecture.explicit_fields {
+        if !fields.has(key) {
+            fields.find(key, format!("missing, expected it in a config of {}", architecture.model_type));
         }
-        None if !is_llama && fields.get("model_type").is_none() => {
-            fields.find_with_hint("model_type", "missing, expected llama", HINT);
-        }
-        _ => {}
     }
     if let Some(act) = fields.optional("hidden_act", &TEXT).filter(|act| act != "silu") {
         fields.find("hidden_act", format!("expected silu, found {act}"));
+    }
+    architecture
+}
+
+fn find_architecture(fields: &mut Fields<'_>) -> Option<&'static Architecture> {
+    let kind = fields.optional("model_type", &TEXT);
+    let known = match &kind {
+        Some(kind) => Architecture::of_model_type(kind),
+        None => {
+            let classes = fields.get("architectures").and_then(Value::as_array);
+            Architecture::of_classes(classes.into_iter().flatten().filter_map(Value::as_str))
+        }
+    };
+    // A `model_type` of the wrong type was reported.
+    if known.is_none() && (kind.is_some() || fields.get("model_type").is_none()) {
+        let types = Architecture::list(|architecture| Some(architecture.model_type), ", ");
+        let message = match kind {
+            Some(kind) => format!("expected one of {types}, found {kind}"),
+            None => format!("missing, expected one of {types}"),
+        };
+        let models = Architecture::list(|architecture| Some(architecture.models), "; ");
+        fields.find_with_hint("model_type", message, format!("supported: {models}"));
+    }
+    known
+}
+
+fn read_biases(fields: &mut Fields<'_>, biases: Biases) -> BTreeSet<Linear> {
+    match biases {
+        Biases::Fixed(linears) => linears.iter().copied().collect(),
+        Biases::ByField => {
+            let of_attention = fields.optional("attention_bias", &FLAG).unwrap_or(false);
+            let of_mlp = fields.optional("mlp_bias", &FLAG).unwrap_or(false);
+            let has_bias = |linear: &Linear| match linear {
+                Linear::Query | Linear::Key | Linear::Value | Linear::Output => of_attention,
+                Linear::Gate | Linear::Up | Linear::Down => of_mlp,
+            };
+            Linear::ALL.into_iter().filter(has_bias).collect()
+        }
     }
 }
 
@@ -184,7 +225,6 @@ enum Neutral {
     Absent,
     Number(f64),
     False,
-    FullAttention,
 }
 
 impl Neutral {
@@ -193,9 +233,6 @@ impl Neutral {
             Self::Absent => false,
             Self::Number(neutral) => value.as_f64() == Some(*neutral),
             Self::False => *value == Value::Bool(false),
-            Self::FullAttention => {
-                value.as_array().is_some_and(|kinds| kinds.iter().all(|kind| kind == "full_attention"))
-            }
         }
     }
 
@@ -204,7 +241,6 @@ impl Neutral {
             Self::Absent => "no such field".to_owned(),
             Self::Number(neutral) => neutral.to_string(),
             Self::False => "false".to_owned(),
-            Self::FullAttention => "nothing but \"full_attention\"".to_owned(),
         }
     }
 }
@@ -219,9 +255,7 @@ const NEUTRAL: &[(&str, Neutral)] = &[
     ("partial_rotary_factor", Neutral::Number(1.0)),
     ("rope_interleaved", Neutral::False),
     ("no_rope_layers", Neutral::Absent),
-    ("sliding_window", Neutral::Absent),
     ("attention_chunk_size", Neutral::Absent),
-    ("layer_types", Neutral::FullAttention),
     ("quantization_config", Neutral::Absent),
     ("attention_out_bias", Neutral::False),
     ("use_qk_norm", Neutral::False),
@@ -341,8 +375,8 @@ mod tests {
             head_dim: 32,
             rms_norm_eps: 1e-5,
             tie_word_embeddings: true,
-            attention_bias: false,
-            mlp_bias: true,
+            biases: [Linear::Gate, Linear::Up, Linear::Down].into(),
+            sliding_window: None,
             rope: Rope::Default { theta: 10_000.0 },
             max_position_embeddings: 512,
             bos_token_ids: vec![1],
@@ -357,10 +391,7 @@ mod tests {
         let config =
             read(json!({"model_type": null, "torch_dtype": "bfloat16", "num_key_value_heads": null}));
         assert_eq!((config.num_key_value_heads, config.head_dim), (4, 16));
-        assert_eq!(
-            (config.tie_word_embeddings, config.attention_bias, config.mlp_bias),
-            (false, false, false)
-        );
+        assert!(!config.tie_word_embeddings && config.biases.is_empty());
         assert_eq!((config.bos_token_ids, config.dtype), (vec![], Some(DType::BF16)));
         assert_eq!(read(json!({"sliding_window": null, "layer_types": ["full_attention"]})).vocab_size, 256);
     }
@@ -418,16 +449,45 @@ mod tests {
 
     #[test]
     fn another_architecture_is_refused() {
-        let hint =
-            "\n  hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2";
+        let hint = "\n  hint: supported: Llama 2, 3, 3.1, 3.2 and models of their architecture, such as SmolLM2; \
+                    Qwen 2 and 2.5; Mistral";
         refuse(
-            json!({"model_type": "mistral"}),
-            &[&format!("c.json: `model_type`: expected llama, found mistral{hint}")],
+            json!({"model_type": "gemma"}),
+            &[&format!("c.json: `model_type`: expected one of llama, qwen2, mistral, found gemma{hint}")],
         );
         refuse(
             json!({"model_type": null, "architectures": null}),
-            &[&format!("c.json: `model_type`: missing, expected llama{hint}")],
+            &[&format!("c.json: `model_type`: missing, expected one of llama, qwen2, mistral{hint}")],
         );
+    }
+
+    #[test]
+    fn the_biases_of_qwen2_are_fixed() {
+        let qwen2 = json!({"model_type": "qwen2", "num_key_value_heads": 2, "attention_bias": false});
+        assert_eq!(read(qwen2).biases, [Linear::Query, Linear::Key, Linear::Value].into());
+        let by_class =
+            json!({"model_type": null, "architectures": ["Qwen2ForCausalLM"], "num_key_value_heads": 2});
+        assert_eq!(read(by_class).biases.len(), 3);
+        assert!(
+            read(json!({"model_type": "mistral", "num_key_value_heads": 2, "sliding_window": 8}))
+                .biases
+                .is_empty()
+        );
+    }
+
+    /// transformers would take 8 key and value heads and a window of 4096.
+    #[test]
+    fn a_field_whose_default_is_of_one_model_must_be_there() {
+        refuse(
+            json!({"model_type": "mistral"}),
+            &[
+                "c.json: `num_key_value_heads`: missing, expected it in a config of mistral",
+                "c.json: `sliding_window`: missing, expected it in a config of mistral",
+            ],
+        );
+        let config =
+            read(json!({"model_type": "mistral", "num_key_value_heads": null, "sliding_window": null}));
+        assert_eq!((config.num_key_value_heads, config.sliding_window), (4, None));
     }
 
     #[test]

@@ -57,3 +57,10 @@ pub struct ModelScope<'m> {
     /// Algorithm of attention.
     pub attention: Attention,
 }
+
+impl ModelScope<'_> {
+    /// The model's sliding window, if it is shorter than a row.
+    pub(super) fn window(&self) -> Option<usize> {
+        self.config.sliding_window.filter(|&window| window < self.seq)
+    }
+}

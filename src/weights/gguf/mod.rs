@@ -1,4 +1,4 @@
-//! GGUF files of Llama models, converted to Hugging Face's formats.
+//! GGUF files of Llama models and of Qwen 2, converted to Hugging Face's formats.
 //! Source: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
 mod header;
@@ -8,8 +8,8 @@ mod ggml_type;
 mod metadata;
 mod split;
 
+mod architecture;
 mod end_tokens;
-mod llama;
 mod rope;
 
 mod tokenizer;
@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use super::{WeightsError, mapping::Mapping, tensor::MappedTensor};
 
-/// The mapped GGUF file or files of a Llama model, with checked headers.
+/// The mapped GGUF file or files of a model, with checked headers.
 #[derive(Clone, Debug)]
 pub(super) struct Gguf {
     metadata: Metadata,
@@ -55,7 +55,7 @@ impl Gguf {
             let header = GgufHeader::read(&file)?;
             split::check_part(&header.metadata, index, paths.len())?;
             if first.is_none() {
-                llama::check_architecture(&header.metadata)?;
+                architecture::check(&header.metadata)?;
                 first = Some(header.metadata.clone());
             }
             for (name, tensor) in header.tensors(&file)? {
@@ -72,12 +72,12 @@ impl Gguf {
 
     /// The tensors by Hugging Face name, with the rows of query and key projections in Hugging Face order.
     pub(super) fn tensors(&self) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
-        llama::hf_tensors(&self.metadata, &self.tensors)
+        architecture::hf_tensors(&self.metadata, &self.tensors)
     }
 
     /// The equivalent of config.json.
     pub(super) fn config(&self) -> Result<Value, WeightsError> {
-        llama::config(&self.metadata, &self.tensors)
+        architecture::config(&self.metadata, &self.tensors)
     }
 
     /// The equivalent of tokenizer.json.

@@ -8,7 +8,7 @@ use super::{
     super::{WeightsError, tensor::MappedTensor},
     metadata::Metadata,
 };
-use crate::base::DType;
+use crate::{base::DType, model::arch::GgufArchitecture};
 
 /// The tensor of divisors of the inverse frequencies.
 pub(super) const FACTORS: &str = "rope_freqs.weight";
@@ -21,11 +21,12 @@ const ORIGINAL_POSITIONS: f64 = 8192.0;
 /// `rope_scaling` of config.json; null for none.
 pub(super) fn scaling(
     metadata: &Metadata,
+    architecture: GgufArchitecture,
     tensors: &BTreeMap<String, MappedTensor>,
     head_dim: usize,
     theta: f64,
 ) -> Result<Value, WeightsError> {
-    let linear = linear_factor(metadata)?;
+    let linear = linear_factor(metadata, architecture)?;
     let Some(tensor) = tensors.get(FACTORS) else {
         return Ok(linear.map_or(Value::Null, |factor| json!({ "rope_type": "linear", "factor": factor })));
     };
@@ -62,17 +63,19 @@ pub(super) fn scaling(
     }))
 }
 
-fn linear_factor(metadata: &Metadata) -> Result<Option<f64>, WeightsError> {
-    let key = "llama.rope.scaling.type";
-    let older = metadata.float("llama.rope.scale_linear")?.filter(|&factor| factor != 1.0);
-    match metadata.text(key)? {
+fn linear_factor(metadata: &Metadata, architecture: GgufArchitecture) -> Result<Option<f64>, WeightsError> {
+    let key = |setting: &str| format!("{}.rope.{setting}", architecture.name);
+    let older = metadata.float(&key("scale_linear"))?.filter(|&factor| factor != 1.0);
+    match metadata.text(&key("scaling.type"))? {
         None => Ok(older),
         Some("none") => Ok(None),
         Some("linear") => {
-            let key = "llama.rope.scaling.factor";
-            metadata.required(key, metadata.float(key)?).map(Some)
+            let key = key("scaling.factor");
+            metadata.required(&key, metadata.float(&key)?).map(Some)
         }
-        Some(other) => Err(metadata.wrong(key, format!("expected none or linear, found {other}"))),
+        Some(other) => {
+            Err(metadata.wrong(&key("scaling.type"), format!("expected none or linear, found {other}")))
+        }
     }
 }
 

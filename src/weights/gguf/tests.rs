@@ -7,6 +7,7 @@ use tokenizers::Tokenizer;
 use super::fixture::Fixture;
 use crate::{
     base::{DType, Diagnostic},
+    model::{Config, Linear, Rope},
     weights::{Checkpoint, ModelFiles, WeightsError},
 };
 
@@ -75,6 +76,37 @@ fn query_and_key_rows_come_back_in_hugging_face_order() {
             .unwrap();
         assert_eq!(out, [13f32.to_le_bytes(), 11f32.to_le_bytes()].concat()[..]);
     });
+}
+
+/// As the converter writes Qwen 2: no permutation, and biases of the query, key and value projections.
+#[test]
+fn qwen2_keeps_the_order_of_its_rows() {
+    let rows: Vec<f32> = (0..16).map(|i| i as f32).collect();
+    let fixture = Fixture::new()
+        .text("general.architecture", "qwen2")
+        .u32("qwen2.block_count", 1)
+        .u32("qwen2.context_length", 128)
+        .u32("qwen2.embedding_length", 8)
+        .u32("qwen2.feed_forward_length", 16)
+        .u32("qwen2.attention.head_count", 2)
+        .u32("qwen2.attention.head_count_kv", 1)
+        .f32("qwen2.rope.freq_base", 1e6)
+        .f32("qwen2.attention.layer_norm_rms_epsilon", 1e-6)
+        .f32s("blk.0.attn_q.weight", &[8, 2], &rows)
+        .f32s("blk.0.attn_q.bias", &[8], &rows[8..]);
+    with_file(&fixture, |path| {
+        let checkpoint = Checkpoint::open(path).unwrap();
+        let read = |name: &str| {
+            let name = format!("model.layers.0.self_attn.q_proj.{name}");
+            checkpoint.literal(&name, DType::F32).unwrap().to_f64s()
+        };
+        assert_eq!(read("weight"), (0..16).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(read("bias"), (8..16).map(f64::from).collect::<Vec<_>>());
+    });
+    let fields = open(&tokenizer(fixture, "qwen2"), ModelFiles::config).unwrap();
+    let config = Config::from_hf(&fields, "m.gguf").unwrap();
+    assert_eq!(config.biases, [Linear::Query, Linear::Key, Linear::Value].into());
+    assert_eq!((config.rope, config.rms_norm_eps), (Rope::Default { theta: 1e6 }, 1e-6));
 }
 
 #[test]
@@ -204,6 +236,7 @@ fn tokenizers_encode() {
     check("smollm", "ab 11<s>", &[5, 6, 4, 4, 0]);
     check("smollm", "a<tool>b", &[2, 7, 3]);
     check("gpt-2", "ab", &[5]);
+    check("qwen2", "ab 11<s>", &[5, 6, 4, 4, 0]);
     check("default", "ab1", &[5, 4]);
     check("llama-bpe", "ab", &[0, 5]);
     let asked = tokenizer(llama(), "gpt-2").flag("tokenizer.ggml.add_eos_token", true);
@@ -230,7 +263,11 @@ fn what_is_no_plain_llama_is_refused() {
     };
     let named = |name| Fixture::new().text("general.architecture", name);
     check(Fixture::new(), "m.gguf: `general.architecture`: missing");
-    check(named("qwen2"), "m.gguf: `general.architecture`: expected llama, found qwen2");
+    check(named("gemma"), "m.gguf: `general.architecture`: expected one of llama, qwen2, found gemma");
+    check(
+        named("qwen2").u32("qwen2.attention.sliding_window", 8),
+        "m.gguf: `qwen2.attention.sliding_window`: not a plain Llama: this setting is not supported",
+    );
     check(
         named("llama").u32("llama.expert_count", 8),
         "m.gguf: `llama.expert_count`: not a plain Llama: this setting is not supported",
@@ -241,7 +278,7 @@ fn what_is_no_plain_llama_is_refused() {
     );
     check(
         tokenizer(llama(), "tekken"),
-        "m.gguf: `tokenizer.ggml.pre`: expected one of smollm, llama-bpe, llama3, llama-v3, gpt-2, default, found tekken",
+        "m.gguf: `tokenizer.ggml.pre`: expected one of smollm, llama-bpe, llama3, llama-v3, qwen2, gpt-2, default, found tekken",
     );
 }
 

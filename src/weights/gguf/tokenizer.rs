@@ -42,6 +42,15 @@ const PRE_TOKENIZERS: &[PreTokenizer] = &[
         ignore_merges: true,
         add_bos: true,
     },
+    PreTokenizer {
+        names: &["qwen2"],
+        splits: &[concat!(
+            r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|",
+            r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        )],
+        ignore_merges: false,
+        add_bos: false,
+    },
     PreTokenizer { names: &["gpt-2"], splits: &[GPT2], ignore_merges: false, add_bos: false },
     PreTokenizer {
         names: &["default"],

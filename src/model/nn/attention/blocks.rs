@@ -32,6 +32,8 @@ struct Blocks<'a> {
     block: usize,
     /// Number of blocks of a row; the last is padded.
     count: usize,
+    /// Number of key blocks before its own that a query block attends to, at most; `None` for all of them.
+    reach: Option<usize>,
     kv_heads: usize,
     group: usize,
     head_dim: usize,
@@ -117,12 +119,24 @@ impl<'a> Blocks<'a> {
         let block = block.clamp(1, scope.seq);
         let (kv_heads, head_dim) = (scope.config.num_key_value_heads, scope.config.head_dim);
         let group = scope.config.num_attention_heads / kv_heads;
-        Self { scope, block, count: scope.seq.div_ceil(block), kv_heads, group, head_dim, packed }
+        let reach = scope.window().map(|window| window.saturating_sub(1).div_ceil(block));
+        Self { scope, block, count: scope.seq.div_ceil(block), reach, kv_heads, group, head_dim, packed }
     }
 
     /// Number of pairs of blocks in which a query attends to a key.
     fn pairs(&self) -> usize {
-        self.count * (self.count + 1) / 2
+        match self.reach {
+            None => self.count * (self.count + 1) / 2,
+            Some(reach) => (0..self.count).map(|query| query.min(reach) + 1).sum(),
+        }
+    }
+
+    /// `s32[]`, the first key block that the query block `query` attends to; `zero` is that of a full row.
+    fn first_key<'t>(&self, query: Value<'t>, zero: Value<'t>) -> Value<'t> {
+        match self.reach {
+            None => zero,
+            Some(reach) => (query - reach as f64).max(zero),
+        }
     }
 
     fn forward<'b>(&self, b: &'b Builder<'b>) -> Result<Value<'b>, TemplateError> {
@@ -285,9 +299,10 @@ impl<'a> Blocks<'a> {
     fn pair<'t>(&self, b: &'t Builder<'t>, PairIndex { query, key }: PairIndex<'t>) -> Pair<'t> {
         let (zero, size) = (b.scalar(DType::S32, 0.0), b.scalar(DType::S32, self.block as f64));
         let is_last = key.compare(ComparisonDirection::Eq, query);
+        let next_query = is_last.select(query + 1.0, query);
         let next =
-            PairIndex { query: is_last.select(query + 1.0, query), key: is_last.select(zero, key + 1.0) };
-        let is_first = key.compare(ComparisonDirection::Eq, zero);
+            PairIndex { query: next_query, key: is_last.select(self.first_key(next_query, zero), key + 1.0) };
+        let is_first = key.compare(ComparisonDirection::Eq, self.first_key(query, zero));
         Pair { query: query * size, key: key * size, is_first, next }
     }
 

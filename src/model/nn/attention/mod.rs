@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// Causal grouped-query attention of `q [batch, seq, heads, head_dim]` over `k` and `v [batch, seq, kv_heads, head_dim]`;
-/// returns `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position attends only to its own segment.
+/// returns `[batch, seq, heads, head_dim]`. With `segments s32[batch, seq]`, a position attends only to its own segment; with a
+/// sliding window, only to that many positions, its own included.
 ///
 /// # Errors
 /// If a template is invalid.
@@ -38,6 +39,9 @@ pub fn attention<'b>(
     let kernel = KERNELS[usize::from(segments.is_some())];
     if templates.has(KERNELS[0]) && !templates.has(kernel) {
         return Err(TemplateError::NotPacked);
+    }
+    if let Some(window) = scope.window().filter(|_| templates.has(kernel)) {
+        return Err(TemplateError::NotWindowed { window });
     }
     let both = if templates.has(kernel) {
         let args = template_args! { t, batch, seq, heads, kv_heads, group, head_dim, scale: scale(head_dim) };
@@ -87,10 +91,14 @@ fn mask<'b>(
 ) -> Result<Value<'b>, TemplateError> {
     let b: &'b Builder<'b> = first[0].builder();
     let args = template_args! { batch: scope.batch, queries: length, keys: length };
-    let causal = scope.templates.call(b, "attention_mask", args, &first)?;
+    let mut mask = scope.templates.call(b, "attention_mask", args, &first)?;
+    if let Some(window) = scope.window() {
+        let args = template_args! { batch: scope.batch, queries: length, keys: length, window };
+        mask = scope.templates.call(b, "window_mask", args, &[mask, first[0], first[1]])?;
+    }
     match segments {
-        None => Ok(causal),
-        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[causal, queries, keys]),
+        None => Ok(mask),
+        Some([queries, keys]) => scope.templates.call(b, "segment_mask", args, &[mask, queries, keys]),
     }
 }
 
