@@ -43,7 +43,7 @@ fn missing_adapters_and_cases_are_reported() {
     world.refuses(
         "parity --model model --expected case.safetensors --quiet",
         "error: --adapter: expected an adapter, found none in: model\n\n\
-         hint: set the folder of the adapter with --adapter\n",
+         hint: set the folder of the adapter with --adapter, or --train all if the case has none\n",
     );
     world.refuses(
         "parity --model model --adapter nowhere --expected case.safetensors --quiet",
