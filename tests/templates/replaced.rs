@@ -25,7 +25,9 @@ fn build_with(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
         fs::write(folder.path().join(format!("{primal}.hlo")), embedded(primal)).unwrap();
     }
     let templates = TemplateLibrary::replaced_from(folder.path(), None, &[])?;
-    let config = Config::from_json(CONFIG, "config.json").unwrap();
+    let full = Config::from_json(CONFIG, "config.json").unwrap();
+    let windowed = Config { sliding_window: Some(3), ..full.clone() };
+    let config = if name == "window_mask" { windowed } else { full };
     let lora = LoraSpec::all_linear(2, 4.0);
     let lora = LoraSpec { targets: hloom::model::Targets::Names(vec!["q_proj".into()]), ..lora };
     let lora = lora.resolve(&config).unwrap();

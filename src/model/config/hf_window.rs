@@ -111,21 +111,21 @@ mod tests {
     use super::*;
     use crate::base::Diagnostics;
 
-    fn read_window(keys: WindowKeys, config: &Value) -> Result<Option<usize>, String> {
+    fn read_window(keys: WindowKeys, config: &Value) -> Result<Option<usize>, Diagnostics> {
         let mut diagnostics = Diagnostics::default();
         let mut fields = Fields::new("c.json", config.as_object().unwrap(), &mut diagnostics);
         let window = read(&mut fields, keys, Some(3));
-        diagnostics.into_result(window).map_err(|diagnostics| diagnostics.to_string())
+        diagnostics.into_result(window)
     }
 
     #[track_caller]
     fn check(keys: WindowKeys, config: Value, expect: Option<usize>) {
-        assert_eq!(read_window(keys, &config), Ok(expect), "{config}");
+        assert_eq!(read_window(keys, &config).unwrap(), expect, "{config}");
     }
 
     #[track_caller]
     fn refuse(keys: WindowKeys, config: Value, expect: &str) {
-        assert_eq!(read_window(keys, &config).unwrap_err(), expect);
+        assert_eq!(read_window(keys, &config).unwrap_err().to_string(), expect);
     }
 
     #[test]
