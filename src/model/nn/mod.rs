@@ -1,6 +1,8 @@
 //! The operations of a Llama, each a call of a template.
 
 mod attention;
+mod codebook;
+mod dequantize;
 mod embed;
 mod linear;
 mod loss;
@@ -10,6 +12,8 @@ mod rope;
 mod scope;
 
 pub use attention::attention;
+pub use codebook::{NF4, dynamic_map};
+pub use dequantize::{QuantizedValues, block_dims, dequantize};
 pub use embed::embed;
 pub use linear::{LoraValues, linear};
 pub use loss::{IGNORED, NextToken, loss, next_token};
