@@ -1,6 +1,7 @@
 //! What each template computes, against its formula in float64.
 
 mod dequantize;
+mod dropout;
 mod replaced;
 
 use std::{fs, path::Path};
@@ -65,6 +66,8 @@ fn args(t: DType) -> Vec<(&'static str, TemplateArg)> {
         ("kept_dims", 0.into()),
         ("split", vec![RANK, DIM].into()),
         ("out_dims", 0.into()),
+        ("limit", 0x8000_0000_usize.into()),
+        ("factor", 2.0.into()),
         ("beta1", BETAS[0].into()),
         ("beta2", BETAS[1].into()),
         ("one_minus_beta1", (1.0 - BETAS[0]).into()),

@@ -17,6 +17,7 @@ embedded![
     "bias_correction",
     "cross_entropy",
     "dense",
+    "dropout",
     "embed",
     "hqq4_dequant",
     "int8_dequant",
@@ -33,6 +34,7 @@ embedded![
     "rope_table",
     "segment_mask",
     "swiglu",
+    "threefry2x32",
 ];
 
 /// Names of attention kernels. No template for them is embedded; one that a library of templates has replaces the attention
