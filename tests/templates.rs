@@ -1,5 +1,7 @@
 //! What each template computes, against its formula in float64.
 
+mod dequantize;
+mod dropout;
 mod replaced;
 
 use std::{fs, path::Path};
@@ -57,6 +59,17 @@ fn args(t: DType) -> Vec<(&'static str, TemplateArg)> {
         ("weight_in", 1.into()),
         ("a_in", 1.into()),
         ("dims", vec![RANK, DIM].into()),
+        ("codes", vec![RANK, DIM / 2].into()),
+        ("codes_dims", vec![0, 1].into()),
+        ("nibble_dim", 2.into()),
+        ("index_dim", 2.into()),
+        ("blocks", vec![RANK, 1].into()),
+        ("kept", RANK.into()),
+        ("kept_dims", 0.into()),
+        ("split", vec![RANK, DIM].into()),
+        ("out_dims", 0.into()),
+        ("limit", 0x8000_0000_usize.into()),
+        ("factor", 2.0.into()),
         ("beta1", BETAS[0].into()),
         ("beta2", BETAS[1].into()),
         ("one_minus_beta1", (1.0 - BETAS[0]).into()),

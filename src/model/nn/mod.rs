@@ -1,6 +1,9 @@
 //! The operations of a Llama, each a call of a template.
 
 mod attention;
+mod codebook;
+mod dequantize;
+mod dropout;
 mod embed;
 mod linear;
 mod loss;
@@ -10,6 +13,9 @@ mod rope;
 mod scope;
 
 pub use attention::attention;
+pub use codebook::{NF4, dynamic_map};
+pub use dequantize::{QuantizedValues, block_dims, dequantize};
+pub use dropout::{DropoutKey, DropoutRate, dropout, dropout_key};
 pub use embed::embed;
 pub use linear::{LoraValues, linear};
 pub use loss::{IGNORED, NextToken, loss, next_token};
