@@ -193,7 +193,7 @@ fn the_gradient_goes_past_a_quantized_weight() {
         let mut random = Random::named("gradient");
         let x = random.array(DType::F32, &[3, 64], 1.0);
         let dy = random.array(DType::F32, &[3, 8], 1.0);
-        let found = dx.run(&[&[x], &parts[..], &[dy.clone()]].concat()).remove(0);
+        let found = dx.run(&[&[x], &parts[..], std::slice::from_ref(&dy)].concat()).remove(0);
         let (weight, dy) = (decoded(scheme, &parts, 8 * 64, 64), dy.to_f64s());
         let expected: Vec<f64> = (0..3 * 64)
             .map(|at| (0..8).map(|o| dy[at / 64 * 8 + o] * f64::from(weight[o * 64 + at % 64])).sum())
@@ -228,7 +228,7 @@ fn shards_of_a_weight_are_dequantized_where_they_are() {
             let parts = random_parts(scheme, &dims[..1], &dims[1..]);
             let axes = |sizes: &[usize]| {
                 let axes: Vec<Vec<usize>> = (0..sizes.len())
-                    .map(|at| if at == dim && sizes[at] % 4 == 0 { vec![0] } else { vec![] })
+                    .map(|at| if at == dim && sizes[at].is_multiple_of(4) { vec![0] } else { vec![] })
                     .collect();
                 if axes.concat().is_empty() { Sharding::Replicated } else { Sharding::on_mesh(&[4], &axes) }
             };

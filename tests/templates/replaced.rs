@@ -84,6 +84,11 @@ fn with_parameter(text: &str) -> String {
     )
 }
 
+/// Whether the steps that [`build_with`] builds use the template: their weights are not quantized, and they drop nothing.
+fn is_of_a_step(name: &str) -> bool {
+    !name.ends_with("_dequant") && !["dropout", "threefry2x32"].contains(&name)
+}
+
 /// Checks that `text` in place of a template is refused at a line of it.
 #[track_caller]
 fn check_placed(name: &str, text: &str) {
@@ -96,7 +101,7 @@ fn check_placed(name: &str, text: &str) {
 
 #[test]
 fn what_does_not_fit_is_refused_at_its_line_whatever_the_template() {
-    for name in names() {
+    for name in names().into_iter().filter(|name| is_of_a_step(name)) {
         let text = embedded(&name);
         let shape = result(&text);
         build_with(&name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
