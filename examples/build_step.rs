@@ -10,15 +10,14 @@ use hloom::{
     base::DType,
     hlo::proto,
     model::{Config, LoraSpec},
-    step::{self, Packing, StepKind, StepSpec, Workload},
+    step::{self, StepKind, StepSpec, Workload},
     templates::TemplateLibrary,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::builtin("tiny")?;
     let lora = LoraSpec::all_linear(8, 16.0).resolve(&config)?;
-    let packing = Packing::Off;
-    let workload = Workload { packing, ..Workload::new(&config, &lora, DType::F32, 4, 64) };
+    let workload = Workload::new(&config, &lora, DType::F32, 4, 64);
     let templates = TemplateLibrary::embedded();
     let program = step::build(&StepSpec::new(workload, &templates), StepKind::Train)?;
 

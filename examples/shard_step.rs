@@ -12,7 +12,7 @@ use hloom::{
     hlo::Sharding,
     mesh,
     model::{Config, LoraSpec},
-    step::{self, Packing, StepKind, StepSpec, Workload},
+    step::{self, StepKind, StepSpec, Workload},
     templates::TemplateLibrary,
 };
 
@@ -30,8 +30,7 @@ batch = "fsdp"
 fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::builtin("llama3.1-8b")?;
     let lora = LoraSpec::all_linear(16, 32.0).resolve(&config)?;
-    let packing = Packing::Off;
-    let workload = Workload { packing, ..Workload::new(&config, &lora, DType::BF16, 8, 2048) };
+    let workload = Workload::new(&config, &lora, DType::BF16, 8, 2048);
 
     // Every problem is reported, each with its line.
     let loaded = mesh::parse(MESH, Path::new("inline.toml"));

@@ -11,7 +11,7 @@ use crate::{
     optim::AdamW,
     pjrt::ProgramFormat,
     runtime::Engine,
-    step::{Packing, StepOptions, StepSpec, Workload},
+    step::{StepOptions, StepSpec, Workload},
     train::{Trainer, generate, open_adapter},
     weights::read_adapter,
 };
@@ -81,8 +81,8 @@ impl Generate {
 
         let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
-        let (dtype, packing) = (compute_type.dtype, Packing::Off);
-        let workload = Workload { packing, ..Workload::new(config, &plan, dtype, 1, seq) };
+        let dtype = compute_type.dtype;
+        let workload = Workload::new(config, &plan, dtype, 1, seq);
         // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;

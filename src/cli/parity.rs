@@ -57,18 +57,19 @@ impl Parity {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
         let Self { model, adapter, train, expected, options, dtype, device, output } = self;
         let settings = Settings::from(options);
-        let beside = PathBuf::from(&model);
+        let missing = || {
+            let problem = format!("expected an adapter, found none in: {model}");
+            let hint = "set the folder of the adapter with --adapter, or --train all if the case has none";
+            invalid(Setting::Adapter, problem, hint)
+        };
         let adapter = match train {
             TrainedPart::All => None,
             TrainedPart::Lora => {
-                adapter.or_else(|| beside.join("adapter_config.json").is_file().then_some(beside))
+                let beside = PathBuf::from(&model);
+                let beside = || beside.join("adapter_config.json").is_file().then_some(beside);
+                Some(adapter.or_else(beside).ok_or_else(missing)?)
             }
         };
-        if train == TrainedPart::Lora && adapter.is_none() {
-            let problem = format!("expected an adapter, found none in: {model}");
-            let hint = "set the folder of the adapter with --adapter, or --train all if the case has none";
-            return Err(invalid(Setting::Adapter, problem, hint).into());
-        }
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
         let starter = device.starter(env)?;

@@ -1,5 +1,5 @@
-//! Configuration of a model: sizes, biases, rotary embedding and sliding window, read from a Hugging Face `config.json` or from one of
-//! the embedded `models/*.toml`, which use the same field names.
+//! Configuration of a model: sizes, biases, rotary embedding and sliding window, read from a Hugging Face `config.json` or
+//! from one of the embedded `models/*.toml`, which use the same field names.
 
 mod architecture;
 mod builtin;

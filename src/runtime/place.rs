@@ -72,8 +72,8 @@ pub fn check_weights(checkpoint: &Checkpoint, config: &Config) -> Result<(), Dia
     })
 }
 
-/// Loads the parameters of the base model onto the devices, one shard at a time from the mapped files. `loaded` receives the size of
-/// each tensor in bytes.
+/// Loads the parameters of the base model onto the devices, one shard at a time from the mapped files. `loaded` receives
+/// the size of each tensor in bytes.
 ///
 /// # Errors
 /// If a tensor cannot be read or copied.

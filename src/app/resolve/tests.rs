@@ -214,8 +214,7 @@ fn micro_batches_are_accepted_where_the_policy_allows_their_plan() {
         for (batch, expect) in [(8, even), (6, uneven)] {
             let settings = Settings { batch: Some(batch), micro_batches, ..Settings::default() };
             let shape = batch_shape(&settings, DataSource::Own, shards).unwrap();
-            let (dtype, packing) = (DType::F32, Packing::Off);
-            let workload = Workload { packing, ..Workload::new(&config, &lora, dtype, batch / 2, shape.seq) };
+            let workload = Workload::new(&config, &lora, DType::F32, batch / 2, shape.seq);
             let accepted = options(&settings, shape, shards).is_ok();
             assert_eq!((accepted, devices.plan(workload).is_ok()), (expect, expect), "{policy}: {batch}");
         }
