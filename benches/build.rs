@@ -77,7 +77,11 @@ fn templates(c: &mut Criterion) {
             let name = part.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(part.len());
             whole.push_str(match &part[..name] {
                 "t" => "f32",
-                "half" | "weight_in" | "a_in" => "1",
+                "half" | "weight_in" | "a_in" | "nibble_dim" | "index_dim" => "1",
+                // Four values in two bytes and in two blocks.
+                "codes_dims" | "kept_dims" | "out_dims" => "0",
+                "dims" => "4",
+                "split" => "2,2",
                 _ => "2",
             });
             whole.push_str(&part[name..]);
