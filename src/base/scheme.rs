@@ -97,6 +97,14 @@ impl Scheme {
         }
     }
 
+    /// Number of values with a common scale or `absmax`; `None` if it is that of a row.
+    pub fn block(self) -> Option<usize> {
+        self.parts().iter().find_map(|format| match format.extent {
+            Extent::Block(block) => Some(block),
+            _ => None,
+        })
+    }
+
     /// The layout of a part; `None` if the scheme has no such part.
     pub fn format(self, part: Part) -> Option<PartFormat> {
         self.parts().iter().copied().find(|format| format.part == part)
@@ -134,6 +142,7 @@ mod tests {
         assert_eq!(bits(Scheme::Hqq4), 5.0);
         assert_eq!((bits(Scheme::Q4_0), bits(Scheme::Q8_0)), (4.5, 8.5));
         assert_eq!(Scheme::Int8.format(Part::Scale).map(|format| format.extent), Some(Extent::Row));
-        assert_eq!(Scheme::Int8.format(Part::Absmax), None);
+        assert_eq!((Scheme::Int8.format(Part::Absmax), Scheme::Int8.block()), (None, None));
+        assert_eq!((Scheme::Nf4Double.block(), Scheme::Q8_0.block()), (Some(64), Some(32)));
     }
 }

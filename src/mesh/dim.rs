@@ -25,6 +25,8 @@ named_enum! {
         Vocab = "vocab";
         /// The rank of a low-rank adapter.
         Rank = "rank";
+        /// Elements of a part of a quantized weight that follow none of its dimensions.
+        Packed = "packed";
     }
 }
 

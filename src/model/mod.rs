@@ -8,6 +8,7 @@ mod lora;
 mod names;
 pub mod nn;
 mod params;
+mod parts;
 mod trainable;
 
 pub use config::{Config, Rope, builtin_names};
@@ -16,5 +17,6 @@ pub use lora::{Adapted, LoraPlan, LoraSpec, PeftFields, PeftModules, Scaling, Ta
 pub use names::{Factor, Param};
 pub(crate) use params::layer_params;
 pub use params::{Features, NamedDims, ParamSpec, base_params, features, sizes};
+pub use parts::{BaseStorage, PartId, PartSpec};
 pub use trainable::{AdapterId, FullTraining, TrainableId, TrainableSet, TrainableSpec};
 pub(crate) use trainable::{adapter_params, trainable_params};

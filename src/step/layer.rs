@@ -1,5 +1,7 @@
 //! One layer: its forward computation, its residuals, and its backward computation.
 
+use indexmap::IndexMap;
+
 use super::{
     Role, StepError,
     builder::StepBuilder,
@@ -8,11 +10,11 @@ use super::{
 };
 use crate::{
     autodiff::{self, Backward, SavePolicy},
-    base::{ArrayShape, DType, Literal, MemorySpace, Shape},
+    base::{ArrayShape, DType, Literal, MemorySpace, PartFormat, Scheme, Shape},
     hlo::{Attrs, Builder, CompId, InstrId, ModuleBuilder, Opcode, Value, ValueTree},
     mesh::{LogicalSharding, WithLogicalSharding, last_logical_sharding},
     model::{
-        AdapterId, Factor, Linear, TrainableId,
+        AdapterId, Factor, Features, Linear, Param, PartId, TrainableId, features,
         llama::{self, LayerValues},
         nn::{self, LoraValues, ModelScope, RopeTable},
         sizes,
@@ -116,7 +118,9 @@ impl StepBuilder<'_> {
                 (linear, LoraValues { a: factor(Factor::A), b: factor(Factor::B), scale })
             };
             let base = inputs.params.iter().filter_map(|(&role, &value)| match role {
-                Role::Base(param) | Role::Trainable(TrainableId::Param(param)) => Some((param, value)),
+                Role::Base(PartId { param, part: None }) | Role::Trainable(TrainableId::Param(param)) => {
+                    Some((param, value))
+                }
                 _ => None,
             });
             let values =
@@ -147,7 +151,7 @@ impl StepBuilder<'_> {
             let shape = ArrayShape::new(dtype, sizes(&tensor.dims[1..]));
             (role, b.parameter(&role.to_string(), shape))
         };
-        let params = self.catalog.stacks().map(param).collect();
+        let params = self.catalog.layer_params().map(param).collect();
         let scale = |linear| (linear, b.parameter("scale", ArrayShape::scalar(DType::F32)));
         let scales = self.catalog.adapted().map(scale).collect();
         LayerInputs { x, shared: SharedInputs { rope, segments }, params, scales }
@@ -159,32 +163,65 @@ impl StepBuilder<'_> {
         x: Value<'b>,
         captures: &LayerCaptures<'b>,
         layer: Value<'b>,
-    ) -> LayerInputs<'b> {
+    ) -> Result<LayerInputs<'b>, StepError> {
         let b = x.builder();
-        let params = captures.stacks.iter().map(|(&role, &stack)| {
-            // One layer is gathered at a time, and freed after it.
-            let stored = self.catalog.logical_sharding(role).layer_slice();
-            let name = role.to_string();
-            let slice = || slice_on_device(stack.named(&name), layer, self.spec.options.memory(role));
-            let slice = b.named_scope(&name, slice);
-            let computed = stored.in_compute();
-            let slice = slice.with_logical_sharding(stored);
-            let slice = slice.convert(self.layer_dtype(role, slice.array().dtype));
-            (role, slice.with_logical_sharding(computed))
-        });
-        let params = params.collect();
+        let mut params = IndexMap::new();
+        for role in self.catalog.layer_params() {
+            let value = match self.catalog.scheme(role) {
+                None => self.gathered(captures, role, layer),
+                Some((param, scheme)) => self.dequantized(captures, param, scheme, layer)?,
+            };
+            params.insert(role, value);
+        }
         let scales = self.catalog.adapted().map(|linear| {
             let scale = || self.scale(layer, linear);
             (linear, b.named_scope(linear.name(), scale).named("scale"))
         });
         let scales = scales.collect();
-        LayerInputs { x, shared: captures.shared, params, scales }
+        Ok(LayerInputs { x, shared: captures.shared, params, scales })
     }
 
-    /// The element type of a layer's slice: weights are computed with in the compute type, factors as they are stored.
+    /// The slice of a stack at `layer`, as the layer computes with it. One layer is gathered at a time, and freed after it.
+    fn gathered<'b>(&self, captures: &LayerCaptures<'b>, role: Role, layer: Value<'b>) -> Value<'b> {
+        let stack = captures.stacks[&role];
+        let stored = self.catalog.logical_sharding(role).layer_slice();
+        let name = role.to_string();
+        let slice = || slice_on_device(stack.named(&name), layer, self.spec.options.memory(role));
+        let slice = stack.builder().named_scope(&name, slice);
+        let computed = stored.in_compute();
+        let slice = slice.with_logical_sharding(stored);
+        let slice = slice.convert(self.layer_dtype(role, slice.array().dtype));
+        slice.with_logical_sharding(computed)
+    }
+
+    /// The weight at `layer` of a quantized parameter. Its parts are gathered as they are stored, and the weight is not a
+    /// residual: the backward pass dequantizes it again.
+    fn dequantized<'b>(
+        &self,
+        captures: &LayerCaptures<'b>,
+        param: Param,
+        scheme: Scheme,
+        layer: Value<'b>,
+    ) -> Result<Value<'b>, StepError> {
+        let part = |format: &PartFormat| {
+            self.gathered(captures, Role::Base(PartId { param, part: Some(format.part) }), layer)
+        };
+        let parts: Vec<Value<'b>> = scheme.parts().iter().map(part).collect();
+        let role = Role::Base(PartId::whole(param));
+        let Param::Weight(linear) = param else { unreachable!("only weights of linears are quantized") };
+        let Features { input, output } = features(linear, self.scope.config);
+        let weight = layer.builder().named_scope(&role.to_string(), || {
+            let (output, input) = (sizes(&output), sizes(&input));
+            nn::dequantize(self.scope.templates, self.scope.t, scheme, &parts, &output, &input)
+        })?;
+        Ok(weight.with_logical_sharding(self.catalog.logical_sharding(role).layer_slice().in_compute()))
+    }
+
+    /// The element type of a layer's slice: weights are computed with in the compute type; factors and parts of quantized
+    /// weights stay as they are stored.
     fn layer_dtype(&self, role: Role, stored: DType) -> DType {
         match role {
-            Role::Base(_) | Role::Trainable(TrainableId::Param(_)) => self.scope.t,
+            Role::Base(PartId { part: None, .. }) | Role::Trainable(TrainableId::Param(_)) => self.scope.t,
             _ => stored,
         }
     }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Role, Workload};
 use crate::{
     autodiff::SavePolicy,
-    base::{DType, MemorySpace},
+    base::{DType, MemorySpace, Part},
     mesh::Dim,
-    model::{Linear, Param, features, nn::Attention, sizes},
+    model::{Linear, Param, PartId, features, nn::Attention, sizes},
 };
 
 /// Options that trade time for memory. The results are the same, up to rounding.
@@ -87,11 +87,12 @@ impl StepOptions {
         })
     }
 
-    /// The memory space of an argument. Vectors stay on the device: they are small, and those of several layers share a tile of
-    /// TPU memory.
+    /// The memory space of an argument. Vectors and scalars of layers stay on the device: they are small, and those of several
+    /// layers share a tile of TPU memory.
     pub fn memory(&self, role: Role) -> MemorySpace {
         match role {
-            Role::Base(Param::Weight(_)) => self.weights,
+            Role::Base(PartId { part: Some(Part::NestedAbsmax | Part::Offset), .. }) => MemorySpace::Device,
+            Role::Base(PartId { param: Param::Weight(_), .. }) => self.weights,
             _ => MemorySpace::Device,
         }
     }

@@ -128,7 +128,7 @@ impl StepBuilder<'_> {
     ) -> Result<Value<'b>, StepError> {
         b.fori_loop("forward", range.len, x, (captures.clone(), range.first), |iteration| {
             let Iteration { b, index, carry: x, captures: (captures, first) } = iteration;
-            let inputs = self.layer_inputs(x, &captures, first + index);
+            let inputs = self.layer_inputs(x, &captures, first + index)?;
             Ok(b.call(layer, &inputs.flatten()))
         })
     }
@@ -248,7 +248,7 @@ impl LayerPass<'_> {
         let init = ForwardCarry { x, residuals };
         let last = b.fori_loop("forward", range.len, init, captures, |iteration| {
             let Iteration { b, index, carry, captures: (captures, first) } = iteration;
-            let inputs = self.step.layer_inputs(carry.x, &captures, first + index);
+            let inputs = self.step.layer_inputs(carry.x, &captures, first + index)?;
             let (x, found) = self.layer.forward_with_residuals(b, &inputs);
             let saved = slices.saved.iter().zip(carry.residuals.saved).zip(found.saved);
             let residuals = b.named_scope(RESIDUALS, || LayerResiduals {
@@ -282,7 +282,7 @@ impl LayerPass<'_> {
                 let saved = slices.saved.iter().zip(residuals.saved);
                 (x, saved.map(|(slice, stack)| slice.read(stack, index)).collect::<Vec<_>>())
             });
-            let inputs = self.step.layer_inputs(x, &captures, layer);
+            let inputs = self.step.layer_inputs(x, &captures, layer)?;
             let found = self.layer.vjp(b, &inputs, carry.x, &saved);
             let gradients = carry.gradients.into_iter().map(|(id, stack)| {
                 let gradient = || found.gradients[&id].convert(DType::F32);

@@ -4,14 +4,14 @@ use crate::{
     base::{ArrayShape, DType, MemorySpace},
     hlo::{Sharding, Verified},
     mesh::Dim,
-    model::{Param, TrainableId},
+    model::{PartId, TrainableId},
 };
 
 /// The role of an argument or a result. A result with the role of an argument replaces it: that argument is donated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// A frozen parameter, as its `ParamSpec` describes it, in the compute type.
-    Base(Param),
+    /// A frozen parameter or a part of it, as its `PartSpec` describes it.
+    Base(PartId),
     /// A trainable tensor, as its `TrainableSpec` describes it.
     Trainable(TrainableId),
     /// Its first moment in AdamW, of its dimensions.
@@ -47,7 +47,7 @@ pub enum Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Base(param) => param.fmt(f),
+            Self::Base(id) => id.fmt(f),
             Self::Trainable(id) => id.fmt(f),
             Self::Moment1(id) => write!(f, "m.{id}"),
             Self::Moment2(id) => write!(f, "v.{id}"),

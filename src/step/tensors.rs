@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::{
-    base::DType,
+    base::{DType, Scheme},
     mesh::{Dim, LogicalSharding, RuleSet, Tensor, TensorGroup, in_computation},
     model::{
-        AdapterId, Config, Factor, Linear, NamedDims, Param, ParamSpec, TrainableId, TrainableSet,
-        TrainableSpec, base_params, features, trainable_params,
+        AdapterId, BaseStorage, Config, Factor, Linear, NamedDims, Param, ParamSpec, PartId, PartSpec,
+        TrainableId, TrainableSet, TrainableSpec, base_params, features, trainable_params,
     },
 };
 
@@ -19,8 +19,10 @@ pub struct Workload<'a> {
     pub config: &'a Config,
     /// What is trained.
     pub trainable: TrainableSet<'a>,
-    /// The element type of frozen weights and activations.
+    /// The element type of computation, which activations have.
     pub dtype: DType,
+    /// How frozen parameters are stored.
+    pub base: BaseStorage,
     /// Rows of a batch.
     pub batch: usize,
     /// Positions of a row.
@@ -30,7 +32,7 @@ pub struct Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// A workload whose rows contain one sample each.
+    /// A workload whose rows contain one sample each, with frozen parameters stored in the type of computation.
     pub fn new(
         config: &'a Config,
         trainable: impl Into<TrainableSet<'a>>,
@@ -38,15 +40,27 @@ impl<'a> Workload<'a> {
         batch: usize,
         seq: usize,
     ) -> Self {
-        Self { config, trainable: trainable.into(), dtype, batch, seq, packing: Packing::Off }
+        let (trainable, base) = (trainable.into(), BaseStorage::Plain(dtype));
+        Self { config, trainable, dtype, base, batch, seq, packing: Packing::Off }
     }
 
-    /// The role of a parameter of the base model, frozen or trained.
+    /// The role of a parameter of the base model as one array, frozen or trained.
     pub fn role(&self, param: Param) -> Role {
         if self.trainable.contains(param) {
             Role::Trainable(TrainableId::Param(param))
         } else {
-            Role::Base(param)
+            Role::Base(PartId::whole(param))
+        }
+    }
+
+    /// The roles of the arrays that store a parameter of the base model: several if it is quantized.
+    pub fn stored_roles(&self, spec: &ParamSpec) -> Vec<Role> {
+        match self.role(spec.param) {
+            Role::Base(_) => {
+                let parts = spec.parts(self.base, self.dtype);
+                parts.into_iter().map(|part| Role::Base(part.id)).collect()
+            }
+            trained => vec![trained],
         }
     }
 }
@@ -91,9 +105,10 @@ impl<'a> Catalog<'a> {
         self.params.iter().filter(|spec| !self.workload.trainable.contains(spec.param))
     }
 
-    /// Frozen parameters and trainable tensors.
+    /// The arrays that store frozen parameters, and trainable tensors.
     pub(super) fn model(&self) -> impl Iterator<Item = Role> {
-        self.frozen().map(|spec| Role::Base(spec.param)).chain(self.ids().map(Role::Trainable))
+        let frozen = self.frozen().flat_map(|spec| self.workload.stored_roles(spec));
+        frozen.chain(self.ids().map(Role::Trainable))
     }
 
     /// The model and the optimizer state, in the order of a program's arguments.
@@ -101,10 +116,28 @@ impl<'a> Catalog<'a> {
         self.model().chain(self.optimizer())
     }
 
-    /// Stacks that a layer reads a slice of: frozen parameters, then trainable tensors.
+    /// Stacks that a layer reads a slice of: the arrays that store frozen parameters, then trainable tensors.
     pub(super) fn stacks(&self) -> impl Iterator<Item = Role> {
-        let stacked = self.frozen().filter(|spec| spec.layers.is_some());
-        stacked.map(|spec| Role::Base(spec.param)).chain(self.stacked_ids().map(Role::Trainable))
+        let stored = self.frozen_of_layers().flat_map(|spec| self.workload.stored_roles(spec));
+        stored.chain(self.stacked_ids().map(Role::Trainable))
+    }
+
+    /// What a layer computes with: frozen parameters, each as one array, then trainable tensors.
+    pub(super) fn layer_params(&self) -> impl Iterator<Item = Role> {
+        let whole = self.frozen_of_layers().map(|spec| Role::Base(PartId::whole(spec.param)));
+        whole.chain(self.stacked_ids().map(Role::Trainable))
+    }
+
+    fn frozen_of_layers(&self) -> impl Iterator<Item = &ParamSpec> {
+        self.frozen().filter(|spec| spec.layers.is_some())
+    }
+
+    /// The scheme by which a parameter is quantized.
+    pub(super) fn scheme(&self, role: Role) -> Option<(Param, Scheme)> {
+        match role {
+            Role::Base(PartId { param, part: None }) => Some((param, self.workload.base.scheme(param)?)),
+            _ => None,
+        }
     }
 
     /// The role of a parameter of the base model.
@@ -132,7 +165,7 @@ impl<'a> Catalog<'a> {
 
     /// The tensor of an argument or result.
     pub(super) fn tensor(&self, role: Role) -> Tensor {
-        let &Workload { config, batch, seq, dtype, .. } = &self.workload;
+        let &Workload { config, batch, seq, .. } = &self.workload;
         let (rows, vocab) = ((Dim::Batch, batch), (Dim::Vocab, config.vocab_size));
         let per_token = |features: &[(Dim, usize)]| [&[rows, (Dim::Seq, seq)], features].concat();
         let computed = |group, dims, dtype| Tensor {
@@ -143,9 +176,12 @@ impl<'a> Catalog<'a> {
             rules: RuleSet::Compute,
         };
         match role {
-            Role::Base(param) => {
-                let spec = self.base_spec(param);
-                stored(spec.name.clone(), TensorGroup::Base, spec.dims(), dtype, spec.name.clone())
+            Role::Base(id) => {
+                let spec = self.base_spec(id.param);
+                let PartSpec { dtype, dims, .. } = self.part_spec(spec, id);
+                let part = id.part.map_or_else(String::new, |part| format!(".{}", part.name()));
+                let name = format!("{}{part}", spec.name);
+                stored(name, TensorGroup::Base, dims, dtype, spec.name.clone())
             }
             Role::Trainable(id) => {
                 let group = match id {
@@ -198,9 +234,38 @@ impl<'a> Catalog<'a> {
         self.trainable.iter().find(|spec| spec.id == id).expect("roles are of the trainable set")
     }
 
+    /// The layout of an array that stores a parameter; whole, it has the compute type if it is quantized.
+    fn part_spec(&self, spec: &ParamSpec, id: PartId) -> PartSpec {
+        let Workload { base, dtype, .. } = self.workload;
+        let stored = spec.parts(base, dtype).into_iter().find(|part| part.id == id);
+        stored.unwrap_or_else(|| spec.whole(dtype))
+    }
+
     fn base_spec(&self, param: Param) -> &ParamSpec {
         self.params.iter().find(|spec| spec.param == param).expect("roles are of parameters of the model")
     }
+}
+
+/// The parameters as a step computes with them. Of a quantized one the parts too, which are gathered before they are
+/// dequantized.
+fn computed<'c>(catalog: &'c Catalog<'_>) -> impl Iterator<Item = Tensor> + 'c {
+    let tensor = |name: &str, dims: &NamedDims, dtype| Tensor {
+        name: in_computation(name),
+        group: TensorGroup::Activation,
+        dims: dims.iter().copied().filter(|&(dim, _)| dim != Dim::Layers).collect(),
+        dtype,
+        rules: RuleSet::Compute,
+    };
+    catalog.params.iter().flat_map(move |spec| {
+        let mut tensors = vec![tensor(&spec.name, &spec.dims(), catalog.workload.dtype)];
+        for role in catalog.workload.stored_roles(spec) {
+            if matches!(role, Role::Base(PartId { part: Some(_), .. })) {
+                let Tensor { name, dims, dtype, .. } = catalog.tensor(role);
+                tensors.push(tensor(&name, &dims, dtype));
+            }
+        }
+        tensors
+    })
 }
 
 fn stored(name: String, group: TensorGroup, dims: NamedDims, dtype: DType, param: String) -> Tensor {
@@ -236,14 +301,7 @@ pub fn tensors(workload: Workload<'_>) -> Vec<Tensor> {
         .chain([Role::Labels])
         .map(|role| catalog.tensor(role))
         .collect();
-    let computed = catalog.params.iter().map(|spec| Tensor {
-        name: in_computation(&spec.name),
-        group: TensorGroup::Activation,
-        dims: spec.stored.concat(),
-        dtype: workload.dtype,
-        rules: RuleSet::Compute,
-    });
-    tensors.extend(computed);
+    tensors.extend(computed(&catalog));
     tensors.extend(activations(workload));
     tensors
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use half::{bf16, f16};
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
-    base::{ArrayShape, DType, Literal, Partitioner},
+    base::{ArrayShape, DType, Literal, Partitioner, Scheme},
     hlo::{Builder, DotDims, ModuleBuilder, Sharding, Value, verify},
-    model::nn::{NF4, QuantizedValues, block_dims, dequantize, dynamic_map},
+    model::nn::{NF4, block_dims, dequantize, dynamic_map},
     pjrt::{CompileOptions, PjrtProgram, ProgramFormat},
     runtime::encode,
     templates::{Instantiator, TemplateLibrary},
@@ -16,35 +16,6 @@ use hloom::{
 use safetensors::SafeTensors;
 
 use crate::support::{Cpu, Random};
-
-/// A way to store weights.
-#[derive(Clone, Copy, Debug)]
-enum Scheme {
-    Nf4,
-    Nf4Double,
-    Int8,
-    Hqq4,
-    Q4_0,
-    Q8_0,
-}
-
-const SCHEMES: [Scheme; 6] =
-    [Scheme::Nf4, Scheme::Nf4Double, Scheme::Int8, Scheme::Hqq4, Scheme::Q4_0, Scheme::Q8_0];
-
-/// The parts of a weight, in the order of the fields of [`QuantizedValues`].
-fn values<'b>(scheme: Scheme, parts: &[Value<'b>]) -> QuantizedValues<'b> {
-    match (scheme, parts) {
-        (Scheme::Nf4, &[codes, absmax]) => QuantizedValues::Nf4 { codes, absmax },
-        (Scheme::Nf4Double, &[codes, absmax, nested_absmax, offset]) => {
-            QuantizedValues::Nf4Double { codes, absmax, nested_absmax, offset }
-        }
-        (Scheme::Int8, &[codes, scale]) => QuantizedValues::Int8 { codes, scale },
-        (Scheme::Hqq4, &[codes, scale, zero]) => QuantizedValues::Hqq4 { codes, scale, zero },
-        (Scheme::Q4_0, &[codes, scale]) => QuantizedValues::Q4_0 { codes, scale },
-        (Scheme::Q8_0, &[codes, scale]) => QuantizedValues::Q8_0 { codes, scale },
-        _ => panic!("{scheme:?} has no {} parts", parts.len()),
-    }
-}
 
 /// Random parts of a weight.
 fn random_parts(scheme: Scheme, output: &[usize], input: &[usize]) -> Vec<Literal> {
@@ -65,7 +36,8 @@ fn random_parts(scheme: Scheme, output: &[usize], input: &[usize]) -> Vec<Litera
     match scheme {
         Scheme::Nf4 => vec![nibbles, floats(DType::F32, &absmax_dims)],
         Scheme::Nf4Double => {
-            let nested = floats(DType::F32, &block_dims(&absmax_dims, 256));
+            let nested = [absmax_dims.iter().product::<usize>().div_ceil(256)];
+            let nested = floats(DType::F32, &nested);
             vec![nibbles, nested_codes, nested, floats(DType::F32, &[])]
         }
         Scheme::Int8 => vec![signed, floats(DType::F32, output)],
@@ -108,7 +80,7 @@ fn dequantized(scheme: Scheme, t: DType, parts: &[Literal], output: &[usize], in
     let templates = Instantiator::new(&library, &module, &vjps);
     let entry = module.define("main", |b| {
         let parts: Vec<_> = parts.iter().map(|part| b.parameter("part", part.shape().clone())).collect();
-        b.tuple(&[dequantize(&templates, t, values(scheme, &parts), output, input).unwrap()])
+        b.tuple(&[dequantize(&templates, t, scheme, &parts, output, input).unwrap()])
     });
     let cpu = Cpu::start(CpuBuild::Pinned);
     cpu.compile(module.finish("dequantize", entry.unwrap(), vec![])).run(parts).remove(0)
@@ -140,7 +112,7 @@ fn weights_have_the_bits_of_bitsandbytes() {
         let parts = [
             codes,
             read("dq.absmax", DType::U8, &blocks),
-            read("dq.scale", DType::F32, &block_dims(&blocks, 256)),
+            read("dq.scale", DType::F32, &[blocks.iter().product::<usize>().div_ceil(256)]),
             read("dq.offset", DType::F32, &[]),
         ];
         let found = dequantized(Scheme::Nf4Double, DType::F32, &parts, &[out], &[inputs]);
@@ -153,7 +125,7 @@ fn weights_are_what_their_elements_decode_to() {
     // Several dims on each side, blocks across dims, blocks that fit no dim, and a last block that is not full.
     let shapes: [(&[usize], &[usize]); 5] =
         [(&[8], &[128]), (&[2, 32], &[128]), (&[64], &[4, 16]), (&[8], &[176]), (&[3], &[34])];
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL.iter().copied() {
         for (output, input) in shapes {
             let parts = random_parts(scheme, output, input);
             let (outputs, inputs): (usize, usize) = (output.iter().product(), input.iter().product());
@@ -175,7 +147,7 @@ fn times_weight<'b>(x: Value<'b>, weight: Value<'b>) -> Value<'b> {
 
 #[test]
 fn the_gradient_goes_past_a_quantized_weight() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL.iter().copied() {
         let parts = random_parts(scheme, &[8], &[64]);
         let (library, module, vjps) =
             (TemplateLibrary::embedded(), ModuleBuilder::new(), VjpTable::default());
@@ -183,7 +155,7 @@ fn the_gradient_goes_past_a_quantized_weight() {
         let primal = module.define("primal", |b| {
             let x = b.parameter("x", ArrayShape::new(DType::F32, [3, 64]));
             let parts: Vec<_> = parts.iter().map(|part| b.parameter("part", part.shape().clone())).collect();
-            let weight = dequantize(&templates, DType::F32, values(scheme, &parts), &[8], &[64]).unwrap();
+            let weight = dequantize(&templates, DType::F32, scheme, &parts, &[8], &[64]).unwrap();
             times_weight(x, weight)
         });
         let backward = backward(&module, &vjps, primal.unwrap(), &[0], SavePolicy::Nothing);
@@ -222,7 +194,7 @@ const COLLECTIVES: [&str; 5] =
 #[test]
 fn shards_of_a_weight_are_dequantized_where_they_are() {
     let dims = [64, 4, 64];
-    for scheme in SCHEMES {
+    for scheme in Scheme::ALL.iter().copied() {
         // On an output dim and on the outermost input dim.
         for dim in [0, 1] {
             let parts = random_parts(scheme, &dims[..1], &dims[1..]);
@@ -240,8 +212,8 @@ fn shards_of_a_weight_are_dequantized_where_they_are() {
                     b.parameter("part", part.shape().clone()).with_sharding(sharding)
                 };
                 let parts: Vec<Value<'_>> = parts.iter().map(parameter).collect();
-                let weight = values(scheme, &parts);
-                let weight = dequantize(&templates, DType::F32, weight, &dims[..1], &dims[1..]).unwrap();
+                let (output, input) = dims.split_at(1);
+                let weight = dequantize(&templates, DType::F32, scheme, &parts, output, input).unwrap();
                 weight.with_sharding(axes(&dims))
             });
             for collective in COLLECTIVES {

@@ -1,99 +1,51 @@
 use super::codebook;
 use crate::{
-    base::{DType, Literal},
+    base::{DType, Literal, Scheme},
     hlo::{PadDim, SliceDim, Value},
     templates::{Instantiator, TemplateError, template_args},
 };
 
-/// A quantized weight of one layer. Of the values that a byte holds, the first is in the high nibble; blocks run along the
-/// flattened weight, and arrays with one element for each block have the dims [`block_dims`].
-#[derive(Clone, Copy)]
-pub enum QuantizedValues<'b> {
-    /// 4-bit NormalFloat.
-    Nf4 {
-        /// `u8`, two values each.
-        codes: Value<'b>,
-        /// `f32`, one for each block of 64.
-        absmax: Value<'b>,
-    },
-    /// 4-bit NormalFloat with double quantization.
-    Nf4Double {
-        /// `u8`, two values each.
-        codes: Value<'b>,
-        /// `u8`, one for each block of 64.
-        absmax: Value<'b>,
-        /// `f32`, one for each block of 256 elements of `absmax`.
-        nested_absmax: Value<'b>,
-        /// `f32[]`.
-        offset: Value<'b>,
-    },
-    /// 8-bit integers with a scale for each output feature.
-    Int8 {
-        /// `s8[out, in]`.
-        codes: Value<'b>,
-        /// `f32[out]`.
-        scale: Value<'b>,
-    },
-    /// Half-quadratic quantization to 4 bits.
-    Hqq4 {
-        /// `u8`, two values each.
-        codes: Value<'b>,
-        /// `f32`, one for each block of 64.
-        scale: Value<'b>,
-        /// `f32`, one for each block of 64.
-        zero: Value<'b>,
-    },
-    /// GGUF's Q4_0.
-    Q4_0 {
-        /// `u8`, two values each.
-        codes: Value<'b>,
-        /// `f16`, one for each block of 32.
-        scale: Value<'b>,
-    },
-    /// GGUF's Q8_0.
-    Q8_0 {
-        /// `s8[out, in]`.
-        codes: Value<'b>,
-        /// `f16`, one for each block of 32.
-        scale: Value<'b>,
-    },
-}
-
-/// The weight `t[output, input]` that `weight` stores; `output` and `input` may have several dims. No gradient flows to its
-/// codes.
+/// The weight `t[output, input]` of one layer that `parts` store, in the order of [`Scheme::parts`]; `output` and `input` may
+/// have several dims. Codes have the dims of the weight, with the innermost halved where a byte holds two values, arrays with
+/// one element for each block those of [`block_dims`], others one dim. No gradient flows to codes.
 ///
 /// # Errors
 /// If a template is invalid.
+///
+/// # Panics
+/// If there are not as many parts as the scheme has.
 pub fn dequantize<'b>(
     templates: &Instantiator<'_>,
     t: DType,
-    weight: QuantizedValues<'b>,
+    scheme: Scheme,
+    parts: &[Value<'b>],
     output: &[usize],
     input: &[usize],
 ) -> Result<Value<'b>, TemplateError> {
     let dims = [output, input].concat();
-    let blockwise = |name, block, codes, rest: &[Value<'b>]| {
-        let template = Blockwise { templates, name, t, block };
-        template.call(&dims, codes, rest)
+    let codes = parts[0];
+    let blockwise = |name, rest: &[Value<'b>]| {
+        let block = scheme.block().unwrap_or(1);
+        Blockwise { templates, name, t, block }.call(&dims, codes, rest)
     };
-    match weight {
-        QuantizedValues::Nf4 { codes, absmax } => {
-            blockwise("nf4_dequant", 64, codes, &[absmax, table(codes, &codebook::NF4)])
-        }
-        QuantizedValues::Nf4Double { codes, absmax, nested_absmax, offset } => {
+    match (scheme, parts) {
+        (Scheme::Nf4, &[_, absmax]) => blockwise("nf4_dequant", &[absmax, table(codes, &codebook::NF4)]),
+        (Scheme::Nf4Double, &[_, absmax, nested_absmax, offset]) => {
             let nested = Blockwise { templates, name: "nested_absmax_dequant", t: DType::F32, block: 256 };
             let dynamic = table(absmax, &codebook::dynamic_map());
+            let nested_absmax = nested_absmax.reshape(&block_dims(&absmax.dims(), nested.block));
             let absmax = nested.call(&absmax.dims(), absmax, &[nested_absmax, offset, dynamic])?;
-            blockwise("nf4_dequant", 64, codes, &[absmax, table(codes, &codebook::NF4)])
+            blockwise("nf4_dequant", &[absmax, table(codes, &codebook::NF4)])
         }
-        QuantizedValues::Int8 { codes, scale } => {
+        (Scheme::Int8, _) => {
             let out_dims: Vec<usize> = (0..output.len()).collect();
             let args = template_args! { t, out: output.to_vec(), in: input.to_vec(), out_dims };
-            templates.call(codes.builder(), "int8_dequant", args, &[codes, scale])
+            templates.call(codes.builder(), "int8_dequant", args, parts)
         }
-        QuantizedValues::Hqq4 { codes, scale, zero } => blockwise("hqq4_dequant", 64, codes, &[scale, zero]),
-        QuantizedValues::Q4_0 { codes, scale } => blockwise("q4_0_dequant", 32, codes, &[scale]),
-        QuantizedValues::Q8_0 { codes, scale } => blockwise("q8_0_dequant", 32, codes, &[scale]),
+        (Scheme::Hqq4, &[_, scale, zero]) => blockwise("hqq4_dequant", &[scale, zero]),
+        (Scheme::Q4_0, &[_, scale]) => blockwise("q4_0_dequant", &[scale]),
+        (Scheme::Q8_0, &[_, scale]) => blockwise("q8_0_dequant", &[scale]),
+        _ => panic!("{} has {} parts, found {}", scheme.name(), scheme.parts().len(), parts.len()),
     }
 }
 

@@ -14,7 +14,7 @@ mod scope;
 
 pub use attention::attention;
 pub use codebook::{NF4, dynamic_map};
-pub use dequantize::{QuantizedValues, block_dims, dequantize};
+pub use dequantize::{block_dims, dequantize};
 pub use dropout::{DropoutKey, DropoutRate, dropout, dropout_key};
 pub use embed::embed;
 pub use linear::{LoraValues, linear};
