@@ -15,6 +15,8 @@ use hloom::{
         resources::Resources,
         settings::Settings,
     },
+    base::DType,
+    model::BaseStorage,
     pjrt::{Plugin, ProgramFormat},
     runtime::{DeviceMesh, Engine},
     step::StepSpec,
@@ -63,7 +65,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = RunConfig {
         schedule: resolve::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
         settings: requested,
-        dtype: hloom::base::DType::F32,
+        dtype: DType::F32,
+        base_storage: BaseStorage::Plain(DType::F32),
         base_model: Some(model.base),
     };
     let templates = TemplateLibrary::embedded();

@@ -9,7 +9,7 @@ use hloom::{
         verify,
     },
     mesh::Dim,
-    model::Param,
+    model::{Param, PartId},
     pjrt::{CompileOptions, MemoryStats, PjrtProgram, ProgramFormat},
     runtime::compile_worker::{CompileJob, WorkerProgram, compile_in_worker},
     runtime::{DeviceState, Engine, encode},
@@ -33,7 +33,7 @@ struct Layers {
 const SMALL: Layers = Layers { layers: 3, batch: 4, embed: 8, dtype: DType::F32, devices: 1 };
 const LARGE: Layers = Layers { layers: 16, batch: 1024, embed: 1024, dtype: DType::BF16, devices: 1 };
 
-const WEIGHTS: Role = Role::Base(Param::Head);
+const WEIGHTS: Role = Role::Base(PartId::whole(Param::Head));
 const INPUT: Role = Role::Logits;
 const GRADIENT: Role = Role::NextLogits;
 

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, path::Path};
 use hloom::{
     base::DType,
     mesh,
-    model::nn::Attention,
+    model::{BaseStorage, nn::Attention},
     pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
     step::{Remat, StepOptions},
@@ -56,7 +56,13 @@ fn check_on(case: &str, build: CpuBuild, mesh: Option<&str>, options: StepOption
     let engine =
         || Ok::<_, TrainError>(Engine::start(cpu_plugin(build), devices.target(), ProgramFormat::Hlo)?);
     let templates = TemplateLibrary::embedded();
-    let setup = ParitySetup { devices: &devices, dtype: DType::F32, options, templates: &templates };
+    let setup = ParitySetup {
+        devices: &devices,
+        dtype: DType::F32,
+        base: BaseStorage::Plain(DType::F32),
+        options,
+        templates: &templates,
+    };
     let found = case.compare(setup, engine);
     let ParityReport { rows, warnings } = found.unwrap_or_else(|error| panic!("{error}"));
     let failed: Vec<_> = rows.iter().filter(|row| !row.passed()).collect();

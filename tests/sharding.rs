@@ -7,7 +7,7 @@ use hloom::{
     base::{ArrayShape, DType, Literal, MemorySpace},
     hlo::{ModuleBuilder, Sharding, verify},
     mesh::{self, Dim, LogicalSharding, Plan, WithLogicalSharding},
-    model::{LoraSpec, Param, base_params},
+    model::{LoraSpec, Param, PartId, base_params},
     pjrt::ProgramFormat,
     runtime::{DeviceMesh, Engine},
     step::{Role, Slot, StepProgram, StepSpec, Workload},
@@ -63,7 +63,7 @@ fn weights_are_the_same_however_they_lie() {
     let params: Vec<Param> = base_params(&model.config).iter().map(|spec| spec.param).collect();
     let weights = |devices: &DeviceMesh| -> Vec<Literal> {
         on(devices, &model, |trainer, _| {
-            params.iter().map(|&param| trainer.get(Role::Base(param)).unwrap()).collect()
+            params.iter().map(|&param| trainer.get(Role::Base(PartId::whole(param))).unwrap()).collect()
         })
     };
     let whole = weights(&DeviceMesh::new(None, None).unwrap());

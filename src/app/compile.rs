@@ -319,7 +319,7 @@ impl StepCompiler<'_> {
 }
 
 fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> ModuleInputs {
-    let step::Workload { config, dtype, batch, seq, packing, .. } = spec.workload;
+    let step::Workload { config, dtype, base, batch, seq, packing, .. } = spec.workload;
     let AdamW { beta1, beta2, eps, weight_decay } = spec.optimizer;
     let max_grad_norm = Some(spec.max_grad_norm).filter(|norm| norm.is_finite());
     ModuleInputs {
@@ -329,6 +329,7 @@ fn made(request: &CompileRequest<'_>, spec: &StepSpec<'_>) -> ModuleInputs {
         seq,
         packing,
         dtype: dtype.name().to_owned(),
+        base: base.to_string(),
         lora: adapter_config(&request.workload.spec, None),
         options: spec.options,
         optimizer: OptimizerSettings { beta1, beta2, eps, weight_decay, max_grad_norm },

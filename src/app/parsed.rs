@@ -5,8 +5,8 @@ use std::{fmt, marker::PhantomData, str::FromStr};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::{
-    base::{DType, nearest_hint},
-    model::Targets,
+    base::{DType, Scheme, nearest_hint},
+    model::{BaseStorage, Targets},
     optim::ScheduleKind,
     step::Remat,
     targets::{Target, TargetError},
@@ -79,6 +79,20 @@ impl ParseValue for DType {
                 Err(ParseValueError::new(message, nearest_hint(text, NAMES)))
             }
         }
+    }
+}
+
+impl ParseValue for BaseStorage {
+    fn parse_value(text: &str) -> Result<Self, ParseValueError> {
+        if let Ok(dtype) = DType::parse_value(text) {
+            return Ok(Self::Plain(dtype));
+        }
+        let schemes = || Scheme::ALL.iter().copied();
+        schemes().find(|scheme| scheme.name() == text).map(Self::Quantized).ok_or_else(|| {
+            let names: Vec<&str> = schemes().map(Scheme::name).chain(["bf16", "f32"]).collect();
+            let message = format!("expected one of {}, found: {text}", names.join(", "));
+            ParseValueError::new(message, nearest_hint(text, names))
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::parsed::{AttentionKind, Parsed};
 use crate::{
     base::{DType, Setting},
-    model::Targets,
+    model::{BaseStorage, Targets},
     optim::ScheduleKind,
     step::Remat,
     targets::Target,
@@ -153,6 +153,10 @@ settings! {
         /// Element type of weights and activations: float32 or bfloat16
         #[arg(long, value_name = "TYPE", help_heading = "Training")]
         dtype: Parsed<DType>,
+        /// Storage of frozen weights: nf4, nf4-double, int8, hqq4, q4_0, q8_0, bf16 or f32 [default: quantized as the model's
+        /// files are, else the element type of activations]
+        #[arg(long, value_name = "FORMAT", help_heading = "Training")]
+        base: Parsed<BaseStorage>,
         /// LoRA rank
         #[arg(long, value_name = "N", help_heading = "Adapters")]
         rank: usize,

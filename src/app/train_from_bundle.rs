@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::{DType, Setting},
     hlo::proto,
-    model::{LoraSpec, Scaling},
+    model::{BaseStorage, LoraSpec, Scaling},
     runtime::{
         CompiledStep, Engine, RuntimeError,
         bundle::{Bundle, BundleError, Contents, MANIFEST, MODULE, Manifest, OptimizerSettings, sha256},
@@ -31,12 +31,14 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> 
     let Manifest { made, .. } = bundle.manifest();
     let OptimizerSettings { beta1, beta2, eps, weight_decay, max_grad_norm } = made.optimizer;
     let dtype = made.dtype.parse::<DType>().map_err(|error| wrong_manifest(bundle, &error))?;
+    let base = made.base.parse::<Parsed<BaseStorage>>().map_err(|error| wrong_manifest(bundle, &error))?;
     let fixed = Settings {
         batch: Some(made.batch),
         seq: Some(made.seq),
         pack: Some(made.packing == Packing::On),
         accumulate: Some(1),
         dtype: Some(Parsed(dtype)),
+        base: Some(base),
         beta1: Some(beta1),
         beta2: Some(beta2),
         eps: Some(eps),
@@ -56,6 +58,7 @@ pub fn settings(given: Settings, bundle: &Bundle) -> Result<Settings, AppError> 
             (Setting::Pack, settings.pack.map(|pack| pack.to_string())),
             (Setting::Accumulate, count(settings.accumulate)),
             (Setting::Dtype, settings.dtype.as_ref().map(Parsed::to_string)),
+            (Setting::Base, settings.base.as_ref().map(Parsed::to_string)),
         ];
         let groups = [OptimizerArgs::values(settings), StepOptionArgs::values(settings)];
         sizes.into_iter().chain(groups.concat()).collect::<Vec<_>>()

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     base::Diagnostic,
-    model::{Config, LoraPlan, LoraSpec},
+    model::{BaseStorage, Config, LoraPlan, LoraSpec},
     step::{Packing, Workload},
     targets::Platform,
 };
@@ -32,8 +32,10 @@ pub struct OwnedWorkload {
     /// The adapters, as requested.
     pub spec: LoraSpec,
     lora: LoraPlan,
-    /// The element type of weights and activations.
+    /// The element type of computation.
     pub compute_type: ComputeType,
+    /// How frozen weights are stored.
+    pub base: BaseStorage,
     packing: Packing,
     /// Warnings about the model's files.
     pub warnings: Vec<Diagnostic>,
@@ -57,13 +59,15 @@ impl OwnedWorkload {
         let spec = resolve::lora(settings);
         let lora = resolve::lora_plan(&spec, &config)?;
         let compute_type = ComputeType::new(settings.dtype.as_ref(), config.dtype, platforms);
-        Ok(Self { config, spec, lora, compute_type, packing: resolve::packing(settings), warnings, shape })
+        let base = resolve::base_storage(settings.base.as_ref(), compute_type.dtype);
+        let packing = resolve::packing(settings);
+        Ok(Self { config, spec, lora, compute_type, base, packing, warnings, shape })
     }
 
     /// The workload.
     pub fn as_workload(&self) -> Workload<'_> {
-        let &Self { ref config, ref lora, compute_type, packing, shape: BatchShape { batch, seq }, .. } =
-            self;
-        Workload { packing, ..Workload::new(config, lora, compute_type.dtype, batch, seq) }
+        let &Self { ref config, ref lora, compute_type, base, packing, shape, .. } = self;
+        let BatchShape { batch, seq } = shape;
+        Workload { base, packing, ..Workload::new(config, lora, compute_type.dtype, batch, seq) }
     }
 }

@@ -13,6 +13,7 @@ named_enum! {
         AlphaPattern = "alpha-pattern";
         Attention = "attention";
         AttentionBlock = "attention-block";
+        Base = "base";
         Batch = "batch";
         Beta1 = "beta1";
         Beta2 = "beta2";

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::{Answer, Env, Failure, Output, device_args::RunArgs, invalid, progress::Reporter, write_json};
 use crate::{
-    app::{AppError, ComputeType, Parsed, Status, resources::NamedModel},
+    app::{AppError, ComputeType, Parsed, Status, resolve, resources::NamedModel},
     base::{DType, Setting},
     data::{DataError, Ending, Message, MessageRole, SpecialTokens, TemplateInputs, Tokenizer},
-    model::LoraPlan,
+    model::{BaseStorage, LoraPlan},
     optim::AdamW,
     pjrt::ProgramFormat,
     runtime::Engine,
@@ -46,6 +46,10 @@ pub(super) struct Generate {
     /// the model's config names]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Parsed<DType>>,
+    /// Storage of the weights: nf4, nf4-double, int8, hqq4, q4_0, q8_0, bf16 or f32 [default: quantized as the model's files
+    /// are, else the element type of activations]
+    #[arg(long, value_name = "FORMAT")]
+    base: Option<Parsed<BaseStorage>>,
     #[command(flatten)]
     device: RunArgs,
     #[command(flatten)]
@@ -54,7 +58,7 @@ pub(super) struct Generate {
 
 impl Generate {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, prompt, raw, max_new_tokens, seq, dtype, device, output } = self;
+        let Self { model, adapter, prompt, raw, max_new_tokens, seq, dtype, base, device, output } = self;
         let devices = device.devices()?;
         let templates = device.templates(&devices)?;
         let starter = device.starter(env)?;
@@ -82,7 +86,8 @@ impl Generate {
         let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let dtype = compute_type.dtype;
-        let workload = Workload::new(config, &plan, dtype, 1, seq);
+        let base = resolve::base_storage(base.as_ref(), dtype);
+        let workload = Workload { base, ..Workload::new(config, &plan, dtype, 1, seq) };
         // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;
         let plugin = device.plugin(&devices, &resources, &starter, &mut reporter)?;
@@ -94,7 +99,7 @@ impl Generate {
             templates: &templates,
             mesh: mesh.as_ref(),
         };
-        let weight_bytes = config.param_count().saturating_mul(workload.dtype.bytes() as u64);
+        let weight_bytes = workload.base_bytes();
         let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo)?;
         let mut trainer =
             Trainer::new(engine, spec, &model.checkpoint, |bytes| reporter.loaded(bytes, weight_bytes))?;

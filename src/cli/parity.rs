@@ -13,6 +13,7 @@ use crate::{
         settings::{Settings, StepOptionArgs},
     },
     base::{DType, Setting},
+    model::BaseStorage,
     pjrt::ProgramFormat,
     runtime::Engine,
     train::parity::{CaseFiles, ParityCase, ParityReport, ParityRow, ParitySetup},
@@ -40,6 +41,9 @@ pub(super) struct Parity {
     /// The element type of weights and activations: float32 or bfloat16 [default: float32, which the limits assume]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<Parsed<DType>>,
+    /// Storage of frozen weights: nf4, nf4-double, int8, hqq4, q4_0, q8_0, bf16 or f32
+    #[arg(long, value_name = "FORMAT")]
+    base: Option<Parsed<BaseStorage>>,
     #[command(flatten)]
     device: RunArgs,
     #[command(flatten)]
@@ -55,7 +59,7 @@ enum TrainedPart {
 
 impl Parity {
     pub(super) fn run(self, env: &mut Env<'_>) -> Result<Answer, Failure> {
-        let Self { model, adapter, train, expected, options, dtype, device, output } = self;
+        let Self { model, adapter, train, expected, options, dtype, base, device, output } = self;
         let settings = Settings::from(options);
         let missing = || {
             let problem = format!("expected an adapter, found none in: {model}");
@@ -81,9 +85,11 @@ impl Parity {
         reporter.phase("comparing");
         let case = ParityCase::open(&model, CaseFiles { adapter: adapter.as_deref(), expected: &expected })?;
         let [batch, seq] = case.batch_size(devices.batch_shards());
+        let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
         let setup = ParitySetup {
             devices: &devices,
-            dtype: dtype.map_or(DType::F32, |dtype| dtype.0),
+            dtype,
+            base: resolve::base_storage(base.as_ref(), dtype),
             options: resolve::options(&settings, BatchShape { batch, seq }, BatchShards::from(&devices))?,
             templates: &templates,
         };

@@ -297,6 +297,7 @@ mod tests {
             schedule: resolve::schedule(&settings, 100).unwrap(),
             settings: requested,
             dtype: crate::base::DType::F32,
+            base_storage: crate::model::BaseStorage::Plain(crate::base::DType::F32),
             base_model: None,
         };
         let mut err = Vec::new();

@@ -73,12 +73,14 @@ impl Train {
         }
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
+        let base_storage = resolve::base_storage(settings.base.as_ref(), compute_type.dtype);
         let lora =
             resolve::lora_plan(&requested.lora, &model.config).map_err(|diagnostics| match &bundle {
                 Some(bundle) => train_from_bundle::wrong_manifest(bundle, &diagnostics),
                 None => diagnostics.into(),
             })?;
-        let mesh = devices.plan(requested.workload(&model.config, &lora, compute_type.dtype))?;
+        let workload = requested.workload(&model.config, &lora, compute_type.dtype, base_storage);
+        let mesh = devices.plan(workload)?;
         let plugin =
             resources.plugin(devices.target(), settings.plugin.as_deref(), &starter, &mut reporter)?;
         let source = |bundle| StepSource::of(bundle, &settings, devices.target(), plugin.path());
@@ -93,11 +95,12 @@ impl Train {
             schedule: resolve::schedule(&settings, requested.size.updates_per_epoch(data.sequences()))?,
             settings: requested,
             dtype: compute_type.dtype,
+            base_storage,
             base_model: Some(base),
         };
 
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
-        let weight_bytes = model.config.param_count().saturating_mul(config.dtype.bytes() as u64);
+        let weight_bytes = workload.base_bytes();
         let mut observer = ConsoleObserver::new(&mut reporter, &config, weight_bytes, env.signals);
         let ready = |spec: &StepSpec<'_>| {
             let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo)?;

@@ -1,4 +1,6 @@
-use super::{Dim, MeshCode, MeshConfig, Override, Rule, RuleSet, Tensor, grid::line, matches, short};
+use super::{
+    Dim, MeshCode, MeshConfig, Override, Rule, RuleSet, Tensor, TensorGroup, grid::line, matches, short,
+};
 use crate::base::{Diagnostics, Location, did_you_mean};
 
 /// The rules of a config as far as they can be followed: every axis they name is one of the mesh.
@@ -78,10 +80,12 @@ impl Rules {
             }
         }
         for Override { param, location, rules } in &self.overrides {
-            let params = || stored.iter().copied().filter(|tensor| tensor.param() == Some(&tensor.name));
-            let hit: Vec<&Tensor> = params().filter(|tensor| matches(param, &tensor.name)).collect();
+            let base = stored.iter().copied().filter(|tensor| tensor.group == TensorGroup::Base);
+            let params = || base.clone().filter_map(|tensor| Some((tensor, tensor.param()?)));
+            let hit = params().filter(|(_, name)| matches(param, name));
+            let hit: Vec<&Tensor> = hit.map(|(tensor, _)| tensor).collect();
             if hit.is_empty() {
-                let names = params().map(|tensor| short(&tensor.name));
+                let names = params().map(|(_, name)| short(name));
                 let hint = did_you_mean(param, names, "parameters");
                 let problem = MeshCode::OverrideUnmatched
                     .error(location.clone(), format!("matches no parameter: {param}"));

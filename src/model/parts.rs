@@ -27,6 +27,15 @@ impl BaseStorage {
     }
 }
 
+impl fmt::Display for BaseStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(dtype) => dtype.fmt(f),
+            Self::Quantized(scheme) => f.pad(scheme.name()),
+        }
+    }
+}
+
 /// A frozen parameter as devices store it: whole, or one part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartId {

@@ -53,6 +53,13 @@ impl<'a> Workload<'a> {
         }
     }
 
+    /// Bytes of the parameters of the base model as they are stored, on all devices of a mesh together.
+    pub fn base_bytes(&self) -> u64 {
+        let catalog = Catalog::new(*self);
+        let stored = catalog.params.iter().flat_map(|spec| self.stored_roles(spec));
+        stored.map(|role| catalog.tensor(role).shape().bytes() as u64).sum()
+    }
+
     /// The roles of the arrays that store a parameter of the base model: several if it is quantized.
     pub fn stored_roles(&self, spec: &ParamSpec) -> Vec<Role> {
         match self.role(spec.param) {

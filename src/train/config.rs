@@ -3,7 +3,7 @@ use std::{path::PathBuf, time::SystemTime};
 use crate::{
     base::DType,
     data::UpdateSize,
-    model::{Config, LoraPlan, LoraSpec},
+    model::{BaseStorage, Config, LoraPlan, LoraSpec},
     optim::{AdamW, Schedule},
     step::{Packing, StepOptions, Workload},
 };
@@ -41,9 +41,15 @@ pub struct RunSettings {
 
 impl RunSettings {
     /// The workload of the run's steps.
-    pub fn workload<'a>(&self, config: &'a Config, lora: &'a LoraPlan, dtype: DType) -> Workload<'a> {
+    pub fn workload<'a>(
+        &self,
+        config: &'a Config,
+        lora: &'a LoraPlan,
+        dtype: DType,
+        base: BaseStorage,
+    ) -> Workload<'a> {
         let &Self { size, seq, packing, .. } = self;
-        Workload { packing, ..Workload::new(config, lora, dtype, size.batch.get(), seq) }
+        Workload { base, packing, ..Workload::new(config, lora, dtype, size.batch.get(), seq) }
     }
 }
 
@@ -52,8 +58,10 @@ impl RunSettings {
 pub struct RunConfig {
     /// The settings.
     pub settings: RunSettings,
-    /// The element type of weights and activations.
+    /// The element type of computation.
     pub dtype: DType,
+    /// How frozen weights are stored.
+    pub base_storage: BaseStorage,
     /// The learning rate of each update.
     pub schedule: Schedule,
     /// `base_model_name_or_path` of the adapter's config.

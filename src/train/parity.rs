@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{DType, Literal, Setting, read_text},
     data::Batch,
-    model::{FullTraining, TrainableSet},
+    model::{BaseStorage, FullTraining, TrainableSet},
     optim::AdamW,
     runtime::{DeviceMesh, Engine},
     step::{StepOptions, StepSpec, Workload},
@@ -85,8 +85,10 @@ pub struct ParityReport {
 pub struct ParitySetup<'a> {
     /// The devices, with the mesh config for them.
     pub devices: &'a DeviceMesh,
-    /// Element type of weights and activations.
+    /// Element type of computation.
     pub dtype: DType,
+    /// How frozen weights are stored.
+    pub base: BaseStorage,
     /// Time and memory trade-offs.
     pub options: StepOptions,
     /// The layer mathematics.
@@ -137,11 +139,11 @@ impl<'a> ParityCase<'a> {
     ) -> Result<ParityReport, TrainError> {
         let batch_shards = setup.devices.batch_shards();
         let [rows, seq] = self.batch_size(batch_shards);
-        let ParitySetup { devices, dtype, options, templates } = setup;
+        let ParitySetup { devices, dtype, base, options, templates } = setup;
         let all = FullTraining { weights: DType::F32, moments: DType::F32 };
         let adapters = self.adapter.as_ref().map(|adapter| TrainableSet::Lora(&adapter.plan));
         let trainable = adapters.unwrap_or(TrainableSet::All(all));
-        let workload = Workload::new(&self.model.config, trainable, dtype, rows, seq);
+        let workload = Workload { base, ..Workload::new(&self.model.config, trainable, dtype, rows, seq) };
         let mesh = devices.plan(workload)?;
         let Hyper { betas: (beta1, beta2), eps, weight_decay, clip } = self.hyper;
         let optimizer = AdamW { beta1, beta2, eps, weight_decay };

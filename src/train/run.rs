@@ -48,7 +48,7 @@ pub fn run<E: From<TrainError>>(
     let plan = config.settings.lora.resolve(&model.config).map_err(TrainError::from)?;
     let prepared = Prepared::new(config, input, observer)?;
     let spec = StepSpec {
-        workload: config.settings.workload(&model.config, &plan, config.dtype),
+        workload: config.settings.workload(&model.config, &plan, config.dtype, config.base_storage),
         options: config.settings.options,
         optimizer: config.settings.optimizer,
         max_grad_norm: config.settings.max_grad_norm,

@@ -22,4 +22,4 @@ pub use devices::{devices, load_mesh, target};
 pub use lora::{lora, lora_plan};
 pub use optimizer::{max_grad_norm, optimizer, schedule};
 pub use run::{data, run_settings};
-pub use step_options::{options, settings_of_options};
+pub use step_options::{base_storage, options, settings_of_options};

@@ -3,8 +3,8 @@ use std::num::NonZeroUsize;
 use super::batch::{BatchShape, BatchShards};
 use crate::{
     app::{AppError, AttentionKind, Parsed, settings::Settings},
-    base::{MemorySpace, Setting},
-    model::nn::Attention,
+    base::{DType, MemorySpace, Setting},
+    model::{BaseStorage, nn::Attention},
     step::StepOptions,
     train::TrainError,
 };
@@ -39,6 +39,11 @@ pub fn options(settings: &Settings, shape: BatchShape, shards: BatchShards) -> R
         weights: if settings.offload_weights == Some(true) { MemorySpace::Host } else { usual.weights },
         micro_batches,
     })
+}
+
+/// How frozen weights are stored in a step that computes in `dtype`: as requested, else in that type.
+pub fn base_storage(requested: Option<&Parsed<BaseStorage>>, dtype: DType) -> BaseStorage {
+    requested.map_or(BaseStorage::Plain(dtype), |base| base.0)
 }
 
 /// Checks that the micro-batches divide a batch of `batch` rows, and that the mesh can shard each of them.

@@ -43,8 +43,10 @@ pub struct ModuleInputs {
     pub seq: usize,
     /// Whether a row has one sample or several.
     pub packing: Packing,
-    /// Element type of base weights and activations, in HLO notation.
+    /// Element type of computation, in HLO notation.
     pub dtype: String,
+    /// Storage of frozen weights: an element type in HLO notation, or the name of a quantization scheme.
+    pub base: String,
     /// Options of the step.
     #[serde(rename = "method")]
     pub options: StepOptions,

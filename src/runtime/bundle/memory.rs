@@ -249,7 +249,12 @@ fn probable_cause(value: &ComputedValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{base::DType, hlo::Sharding, mesh::Dim, model::Param};
+    use crate::{
+        base::DType,
+        hlo::Sharding,
+        mesh::Dim,
+        model::{Param, PartId},
+    };
 
     fn value(name: &str, opcode: &str, computation: &str, bytes: u64) -> ComputedValue {
         let [name, opcode, computation] = [name, opcode, computation].map(str::to_owned);
@@ -284,7 +289,7 @@ mod tests {
     fn a_report_sums_the_shards() {
         let target = "cpu:4".parse().unwrap();
         let slot = Slot {
-            role: Role::Base(Param::Embed),
+            role: Role::Base(PartId::whole(Param::Embed)),
             dims: vec![(Dim::Vocab, 8), (Dim::Embed, 2)],
             dtype: DType::BF16,
             sharding: Sharding::on_mesh(&[4], &[vec![0], vec![]]),
