@@ -1,10 +1,12 @@
-use std::{collections::BTreeSet, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use rayon::prelude::*;
 
 use super::{DeviceState, Engine, RuntimeError};
 use crate::{
-    base::{ArrayWindow, DType, Diagnostic, Diagnostics, Location, at_origin, copy_window, full_window},
+    base::{
+        ArrayWindow, DType, Diagnostic, Diagnostics, Location, Scheme, at_origin, copy_window, full_window,
+    },
     model::{Config, NamedDims, ParamSpec, base_params, sizes},
     step::{Slot, StepSpec, slots},
     weights::{Checkpoint, WeightsError},
@@ -85,16 +87,67 @@ pub fn place_base(
     mut loaded: impl FnMut(usize),
 ) -> Result<(), RuntimeError> {
     let params = base_params(spec.workload.config);
-    let slots = slots(spec, params.iter().map(|param| spec.workload.role(param.param)));
-    for (param, slot) in params.iter().zip(slots) {
-        let read = |window: &[Range<usize>], bytes: &mut [u8]| {
-            Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)
-        };
-        state.insert(slot.role, engine.place(&slot, read)?);
+    for param in &params {
+        let slots = slots(spec, spec.workload.stored_roles(param));
+        match spec.workload.base.scheme(param.param) {
+            Some(scheme) if slots.len() > 1 => {
+                let layers = parts_of_layers(checkpoint, param, scheme)?;
+                for (part, slot) in slots.iter().enumerate() {
+                    let read = |window: &[Range<usize>], bytes: &mut [u8]| {
+                        read_part(&layers, part, slot, window, bytes);
+                        Ok(())
+                    };
+                    state.insert(slot.role, engine.place(slot, read)?);
+                    loaded(slot.shape().bytes());
+                }
+            }
+            _ => {
+                for slot in slots {
+                    let read = |window: &[Range<usize>], bytes: &mut [u8]| {
+                        Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)
+                    };
+                    state.insert(slot.role, engine.place(&slot, read)?);
+                    loaded(slot.shape().bytes());
+                }
+            }
+        }
         param.stored_names().iter().try_for_each(|name| checkpoint.release(name))?;
-        loaded(slot.shape().bytes());
     }
     Ok(())
+}
+
+/// The parts of each layer of a quantized parameter. Those that its file does not have are computed, one layer after the other.
+fn parts_of_layers<'c>(
+    checkpoint: &'c Checkpoint,
+    param: &ParamSpec,
+    scheme: Scheme,
+) -> Result<Vec<Vec<Cow<'c, [u8]>>>, WeightsError> {
+    let layer = |name: &String| {
+        let parts = checkpoint.parts(name, scheme)?;
+        if checkpoint.stored_scheme(name) != Some(scheme) {
+            checkpoint.release(name)?;
+        }
+        Ok(parts)
+    };
+    param.stored_names().iter().map(layer).collect()
+}
+
+/// Copies a window of the stack of part `part` of every layer.
+fn read_part(
+    layers: &[Vec<Cow<'_, [u8]>>],
+    part: usize,
+    slot: &Slot,
+    window: &[Range<usize>],
+    out: &mut [u8],
+) {
+    let Some((range, window)) = window.split_first() else { return };
+    let shape = slot.shape();
+    let (extents, origin) = (window.iter().map(Range::len).collect::<Vec<_>>(), at_origin(window));
+    let from = ArrayWindow { dims: &shape.dims[1..], ranges: window };
+    let to = ArrayWindow { dims: &extents, ranges: &origin };
+    let each = out.len() / range.len().max(1);
+    let layers = out.par_chunks_mut(each.max(1)).zip(&layers[range.clone()]);
+    layers.for_each(|(out, parts)| copy_window(&parts[part], from, out, to, shape.dtype.bytes()));
 }
 
 /// Fills slots with zeros: new moments, or gradients before accumulation.

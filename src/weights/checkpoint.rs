@@ -1,4 +1,5 @@
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     ops::Range,
     path::{Path, PathBuf},
@@ -14,7 +15,7 @@ use super::{
     stored::{READABLE, StoredType},
     tensor::MappedTensor,
 };
-use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location};
+use crate::base::{ArrayShape, DType, Diagnostic, Diagnostics, Literal, Location, Scheme};
 
 /// The tensors of a model on disk by their Hugging Face names, in any container.
 ///
@@ -106,13 +107,30 @@ impl Checkpoint {
         self.tensor(name)?.read(name, window, dtype, out)
     }
 
+    /// The parts of a matrix `[out, in]` quantized by `scheme`, in the order of [`Scheme::parts`]: flat, row-major, little-endian
+    /// arrays. They are borrowed from the file if that has them, else computed from the values, in parallel.
+    ///
+    /// # Errors
+    /// If the tensor is missing or no matrix, or its values cannot be read.
+    pub fn parts(&self, name: &str, scheme: Scheme) -> Result<Vec<Cow<'_, [u8]>>, WeightsError> {
+        self.tensor(name)?.parts(name, scheme)
+    }
+
+    /// The scheme by which a tensor is quantized in its file; `None` if it is not, or by another format.
+    pub fn stored_scheme(&self, name: &str) -> Option<Scheme> {
+        match self.get(name)?.stored {
+            StoredType::Packed(scheme) => Some(scheme),
+            _ => None,
+        }
+    }
+
     /// Releases the memory of the mapped pages of a tensor.
     ///
     /// # Errors
     /// [`WeightsError::NoSuchTensor`] if the tensor is missing.
     pub fn release(&self, name: &str) -> Result<(), WeightsError> {
         let tensor = self.tensor(name)?;
-        tensor.file.release(tensor.bytes.clone());
+        tensor.release();
         Ok(())
     }
 
@@ -148,7 +166,7 @@ impl Checkpoint {
             return false;
         };
         let same = one.same_values(other);
-        [one, other].into_iter().for_each(|tensor| tensor.file.release(tensor.bytes.clone()));
+        [one, other].into_iter().for_each(MappedTensor::release);
         same
     }
 
@@ -254,7 +272,7 @@ fn check_tensor(tensor: &MappedTensor, dims: &[usize]) -> Vec<(String, Option<St
         let integer_or_float8 = match stored {
             StoredType::Plain(_) => true,
             StoredType::Other(name) => name.starts_with("F8") || name.starts_with("F4"),
-            StoredType::Quantized(_) => false,
+            StoredType::Quantized(_) | StoredType::Packed(_) => false,
         };
         let hint = "the weights are quantized: use the model's original weights, in 16 or 32 bits";
         problems.push((problem, integer_or_float8.then(|| hint.to_owned())));

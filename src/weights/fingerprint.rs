@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::{Checkpoint, tensor::MappedTensor};
+use super::Checkpoint;
 use crate::base::hex;
 
 /// A tensor of at most this many bytes is hashed completely.
@@ -24,10 +24,11 @@ impl Checkpoint {
                 "{name}\0{:?}\0{}\0{:?}\0",
                 tensor.info.dims, tensor.info.stored, tensor.rows
             ));
-            for piece in pieces(tensor.bytes.len()) {
-                digest.update(&tensor.source()[piece]);
+            for array in tensor.arrays() {
+                pieces(array.len()).for_each(|piece| digest.update(&array[piece]));
             }
-            release(tensor);
+            // Of a large model, the pieces alone are many megabytes.
+            tensor.release();
         }
         hex(digest.finalize())
     }
@@ -39,11 +40,6 @@ fn pieces(bytes: usize) -> impl Iterator<Item = Range<usize>> {
     let last = (bytes - size) as u128;
     let start = move |piece: usize| (last * piece as u128 / (count as u128 - 1).max(1)) as usize;
     (0..count).map(move |piece| start(piece)..start(piece) + size)
-}
-
-/// Releases the mapped pages: of a large model, the pieces alone are many megabytes.
-fn release(tensor: &MappedTensor) {
-    tensor.file.release(tensor.bytes.clone());
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     WeightsError,
     files::{self, read_json},
-    layout, safetensors,
+    layout, quantized, safetensors,
     tensor::MappedTensor,
 };
 use crate::base::{Diagnostic, Diagnostics, Location};
@@ -45,9 +45,12 @@ pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
                 let diagnostic = Diagnostic::error(Location::file(folder.display().to_string()), message);
                 warnings.push(diagnostic.with_hint("remove the set that is out of date"));
             }
-            Ok(Folder { tensors: safetensors::open(&single)?, warnings })
+            Ok(Folder { tensors: quantized::join(safetensors::open(&single)?)?, warnings })
         }
-        (None, Some(index)) => open_shards(folder, &index),
+        (None, Some(index)) => {
+            let Folder { tensors, warnings } = open_shards(folder, &index)?;
+            Ok(Folder { tensors: quantized::join(tensors)?, warnings })
+        }
         (None, None) => Err(layout::no_weights(folder)),
     }
 }

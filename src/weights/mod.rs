@@ -7,6 +7,7 @@
 mod error;
 
 mod mapping;
+mod quantized;
 mod stored;
 mod tensor;
 

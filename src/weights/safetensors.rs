@@ -31,6 +31,7 @@ pub(super) fn open(path: &Path) -> Result<BTreeMap<String, MappedTensor>, Weight
         file: file.clone(),
         bytes: entry.bytes,
         rows: RowOrder::Same,
+        quantized: None,
     };
     Ok(entries.into_iter().map(|(name, entry)| (name, tensor(entry))).collect())
 }

@@ -13,7 +13,7 @@ use half::{
 
 pub use quantization::Quantization;
 
-use crate::base::DType;
+use crate::base::{DType, Scheme};
 
 /// The types that can be read, for errors.
 pub(super) const READABLE: &str = "f32, f16, bf16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q8_K";
@@ -25,6 +25,8 @@ pub enum StoredType {
     Plain(DType),
     /// Blocks of integers with scales.
     Quantized(Quantization),
+    /// Several arrays, the parts of a scheme.
+    Packed(Scheme),
     /// An unsupported type, by its name in the file.
     Other(String),
 }
@@ -34,17 +36,17 @@ impl StoredType {
     pub fn is_readable(&self) -> bool {
         match self {
             Self::Plain(dtype) => matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16),
-            Self::Quantized(_) => true,
+            Self::Quantized(_) | Self::Packed(_) => true,
             Self::Other(_) => false,
         }
     }
 
-    /// Elements and bytes of a block; `None` for [`StoredType::Other`].
+    /// Elements and bytes of a block; `None` for types that are not of one array.
     pub(super) fn block(&self) -> Option<(usize, usize)> {
         match self {
             Self::Plain(dtype) => Some((1, dtype.bytes())),
             Self::Quantized(quantization) => Some(quantization.block()),
-            Self::Other(_) => None,
+            Self::Packed(_) | Self::Other(_) => None,
         }
     }
 
@@ -64,7 +66,7 @@ impl StoredType {
                 decode_plain(*dtype, &source[range.start * dtype.bytes()..range.end * dtype.bytes()], out)
             }
             Self::Quantized(quantization) => quantization.decode(source, range, out),
-            Self::Other(name) => unreachable!("reading of {name} is refused beforehand"),
+            Self::Packed(_) | Self::Other(_) => unreachable!("{self} is not read from one array"),
         }
     }
 }
@@ -74,6 +76,7 @@ impl fmt::Display for StoredType {
         match self {
             Self::Plain(dtype) => dtype.fmt(f),
             Self::Quantized(quantization) => f.pad(quantization.name()),
+            Self::Packed(scheme) => f.pad(scheme.name()),
             Self::Other(name) => f.pad(name),
         }
     }

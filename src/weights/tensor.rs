@@ -1,6 +1,7 @@
 //! A tensor in a mapped file, and conversion of windows of it.
 
 use std::{
+    borrow::Cow,
     ops::Range,
     path::Path,
     sync::{
@@ -14,9 +15,10 @@ use rayon::prelude::*;
 use super::{
     WeightsError,
     mapping::Mapping,
+    quantized::{Matrix, Parts, StoredParts},
     stored::{PIECE, READABLE, StoredType, encode},
 };
-use crate::base::DType;
+use crate::base::{DType, Scheme};
 
 /// Smallest number of elements that a thread converts.
 const GRAIN: usize = 64 * PIECE;
@@ -78,6 +80,8 @@ pub(super) struct MappedTensor {
     pub file: Arc<Mapping>,
     pub bytes: Range<usize>,
     pub rows: RowOrder,
+    /// Its parts, if `info.stored` is [`StoredType::Packed`]; `bytes` are its codes then.
+    pub quantized: Option<Arc<StoredParts>>,
 }
 
 impl MappedTensor {
@@ -88,6 +92,77 @@ impl MappedTensor {
     /// The stored bytes of the tensor.
     pub(super) fn source(&self) -> &[u8] {
         &self.file.bytes()[self.bytes.clone()]
+    }
+
+    /// Converts the elements `range`, in the order of the file, to float32.
+    fn decode(&self, range: Range<usize>, out: &mut [f32]) {
+        match &self.quantized {
+            None => self.info.stored.decode(self.source(), range, out),
+            Some(parts) => parts.decode(range, out),
+        }
+    }
+
+    /// Releases the memory of its mapped pages.
+    pub(super) fn release(&self) {
+        match &self.quantized {
+            None => self.file.release(self.bytes.clone()),
+            Some(parts) => parts.release(),
+        }
+    }
+
+    /// Its bytes: of its only array, or of each part.
+    pub(super) fn arrays(&self) -> Vec<&[u8]> {
+        self.quantized.as_ref().map_or_else(|| vec![self.source()], |parts| parts.slices())
+    }
+
+    /// A part of the weight quantized by `scheme`: as it is stored, or computed from its values.
+    pub(super) fn parts(&self, name: &str, scheme: Scheme) -> Result<Vec<Cow<'_, [u8]>>, WeightsError> {
+        if let Some(stored) = self.quantized.as_ref().filter(|stored| stored.scheme == scheme) {
+            return Ok(stored.slices().into_iter().map(Cow::Borrowed).collect());
+        }
+        let &[rows, columns] = &self.info.dims[..] else {
+            let problem = format!("expected a matrix, found shape {:?}", self.info.dims);
+            return Err(WeightsError::Tensor {
+                path: self.path().to_owned(),
+                name: name.to_owned(),
+                problem,
+            });
+        };
+        let matrix = Matrix { rows, columns };
+        if let StoredType::Quantized(quantization) = &self.info.stored
+            && let Some(row) = quantization.unpack(scheme)
+        {
+            let (block, bytes) = quantization.block();
+            let row_bytes = columns / block * bytes;
+            let stored = |row: usize| &self.source()[self.rows.stored_row(row) * row_bytes..][..row_bytes];
+            let parts =
+                Parts::of_rows(scheme, matrix, |number, codes, scale| row(stored(number), codes, scale));
+            return Ok(parts.bytes.into_iter().map(Cow::Owned).collect());
+        }
+        let read = |range: Range<usize>, out: &mut [f32]| self.read_flat(name, range, out);
+        let parts = Parts::quantize(scheme, matrix, &read)?;
+        Ok(parts.bytes.into_iter().map(Cow::Owned).collect())
+    }
+
+    /// The values `range` of the flattened tensor, in Hugging Face order; all are finite.
+    fn read_flat(&self, name: &str, range: Range<usize>, out: &mut [f32]) -> Result<(), WeightsError> {
+        self.check_types(name, DType::F32)?;
+        let columns = self.info.dims.last().copied().unwrap_or(1).max(1);
+        let mut at = range.start;
+        let mut rest = &mut out[..];
+        while at < range.end {
+            let (row, column) = (at / columns, at % columns);
+            // Rows in the order of the file are one run.
+            let len = if self.rows == RowOrder::Same { rest.len() } else { rest.len().min(columns - column) };
+            let start = self.rows.stored_row(row) * columns + column;
+            let (run, later) = rest.split_at_mut(len);
+            self.decode(start..start + len, run);
+            if let Some(bad) = run.iter().position(|value| !value.is_finite()) {
+                return Err(self.not_finite(name, start + bad, DType::F32));
+            }
+            (at, rest) = (at + len, later);
+        }
+        Ok(())
     }
 
     /// Reads a window of the tensor into `out`, row-major, as `dtype`. `name` is for errors.
@@ -103,7 +178,6 @@ impl MappedTensor {
             return Ok(());
         }
         let runs = Runs::new(&self.info.dims, window, self.rows);
-        let source = self.source();
         let width = dtype.bytes();
         let bad = AtomicUsize::new(usize::MAX);
         out.par_chunks_mut(runs.len * width).with_min_len(GRAIN.div_ceil(runs.len)).enumerate().for_each(
@@ -111,7 +185,7 @@ impl MappedTensor {
                 let run = runs.start(i);
                 out.par_chunks_mut(GRAIN * width).enumerate().for_each(|(j, out)| {
                     let start = run + j * GRAIN;
-                    convert(&self.info.stored, source, start..start + out.len() / width, dtype, out);
+                    self.convert(start..start + out.len() / width, dtype, out);
                     if let Some(at) = first_not_finite(dtype, out) {
                         bad.fetch_min(start + at, Ordering::Relaxed);
                     }
@@ -124,10 +198,25 @@ impl MappedTensor {
         }
     }
 
+    /// Converts the elements `range`, in the order of the file, to little-endian `dtype`.
+    fn convert(&self, range: Range<usize>, dtype: DType, out: &mut [u8]) {
+        let width = dtype.bytes();
+        if self.info.stored == StoredType::Plain(dtype) {
+            out.copy_from_slice(&self.source()[range.start * width..range.end * width]);
+            return;
+        }
+        let mut values = [0.0; PIECE];
+        for (start, out) in range.step_by(PIECE).zip(out.chunks_mut(PIECE * width)) {
+            let values = &mut values[..out.len() / width];
+            self.decode(start..start + values.len(), values);
+            encode(values, dtype, out);
+        }
+    }
+
     /// The error for an element, by its index in the file, that is not finite as `dtype`.
     fn not_finite(&self, name: &str, element: usize, dtype: DType) -> WeightsError {
         let mut decoded = [0.0];
-        self.info.stored.decode(self.source(), element..element + 1, &mut decoded);
+        self.decode(element..element + 1, &mut decoded);
         let [value] = decoded;
         let mut rest = element;
         let mut index = vec![0; self.info.dims.len()];
@@ -153,7 +242,7 @@ impl MappedTensor {
             return false;
         }
         let alike = self.info.stored == other.info.stored && self.rows == other.rows;
-        if alike && self.source() == other.source() {
+        if alike && self.arrays() == other.arrays() {
             return true;
         }
         if self.rows != RowOrder::Same || other.rows != RowOrder::Same {
@@ -164,8 +253,8 @@ impl MappedTensor {
             let range = piece * PIECE..((piece + 1) * PIECE).min(elements);
             let [mut ours, mut theirs] = [[0.0; PIECE]; 2];
             let [ours, theirs] = [&mut ours[..range.len()], &mut theirs[..range.len()]];
-            self.info.stored.decode(self.source(), range.clone(), ours);
-            other.info.stored.decode(other.source(), range, theirs);
+            self.decode(range.clone(), ours);
+            other.decode(range, theirs);
             ours == theirs
         })
     }
@@ -256,20 +345,6 @@ impl<'a> Runs<'a> {
     }
 }
 
-fn convert(stored: &StoredType, source: &[u8], range: Range<usize>, dtype: DType, out: &mut [u8]) {
-    let width = dtype.bytes();
-    if *stored == StoredType::Plain(dtype) {
-        out.copy_from_slice(&source[range.start * width..range.end * width]);
-        return;
-    }
-    let mut values = [0.0; PIECE];
-    for (start, out) in range.step_by(PIECE).zip(out.chunks_mut(PIECE * width)) {
-        let values = &mut values[..out.len() / width];
-        stored.decode(source, start..start + values.len(), values);
-        encode(values, dtype, out);
-    }
-}
-
 /// The first element of little-endian `bytes` that is NaN or infinite: its exponent has all bits set.
 fn first_not_finite(dtype: DType, bytes: &[u8]) -> Option<usize> {
     let half = |limit: u16| {
@@ -313,6 +388,7 @@ mod tests {
             file: Arc::new(Mapping::open(file.path()).unwrap()),
             bytes: 0..4 * n,
             rows,
+            quantized: None,
         }
     }
 
@@ -378,6 +454,7 @@ mod tests {
             file: Arc::new(Mapping::open(file.path()).unwrap()),
             bytes: 0..4 * values.len(),
             rows,
+            quantized: None,
         }
     }
 
@@ -426,6 +503,7 @@ mod tests {
             file: Arc::new(Mapping::open(file.path()).unwrap()),
             bytes: 0..4,
             rows: RowOrder::Same,
+            quantized: None,
         };
         assert!(wide.same_values(&half) && !other.same_values(&half));
     }
@@ -439,6 +517,7 @@ mod tests {
             file: Arc::new(Mapping::open(file.path()).unwrap()),
             bytes: 0..24,
             rows: RowOrder::Same,
+            quantized: None,
         };
         assert_eq!(read(&tensor, slice::from_ref(&(0..2)), DType::F32), [f64::from(0.1_f32), -2.0]);
         let error =

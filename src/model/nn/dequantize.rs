@@ -1,6 +1,5 @@
-use super::codebook;
 use crate::{
-    base::{DType, Literal, Scheme},
+    base::{DType, Literal, Scheme, codebook},
     hlo::{PadDim, SliceDim, Value},
     templates::{Instantiator, TemplateError, template_args},
 };

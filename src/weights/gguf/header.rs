@@ -39,7 +39,13 @@ impl GgufHeader {
     /// that names are unique and types supported.
     pub(super) fn tensors(self, file: &Arc<Mapping>) -> Result<BTreeMap<String, MappedTensor>, WeightsError> {
         let tensors = self.layout(file.bytes().len())?;
-        let mapped = |(info, bytes)| MappedTensor { info, file: file.clone(), bytes, rows: RowOrder::Same };
+        let mapped = |(info, bytes)| MappedTensor {
+            info,
+            file: file.clone(),
+            bytes,
+            rows: RowOrder::Same,
+            quantized: None,
+        };
         Ok(tensors.into_iter().map(|(name, tensor)| (name, mapped(tensor))).collect())
     }
 

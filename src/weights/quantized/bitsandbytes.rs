@@ -1,0 +1,168 @@
+//! Weights that bitsandbytes quantized, as transformers saves them: the codes under the name of the weight, other arrays beside
+//! it. Source: `QuantState.as_dict` of bitsandbytes 0.50.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Matrix, nf4, part_bytes,
+    stored::{PartBytes, StoredParts},
+};
+use crate::{
+    base::{
+        DType, Part, PartFormat, Scheme,
+        codebook::{NF4, dynamic_map},
+    },
+    weights::{
+        StoredType, TensorInfo, WeightsError,
+        tensor::{MappedTensor, RowOrder},
+    },
+};
+
+/// Ends the name of the JSON of a weight: the type of the codes follows.
+const STATE: &str = ".quant_state.bitsandbytes__";
+const QUANT_MAP: &str = "quant_map";
+const NESTED_QUANT_MAP: &str = "nested_quant_map";
+
+/// The JSON that describes a weight.
+#[derive(Debug, Serialize, Deserialize)]
+struct QuantState {
+    quant_type: String,
+    blocksize: usize,
+    /// The type that the weight had.
+    dtype: String,
+    /// `[out, in]`.
+    shape: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nested_blocksize: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nested_dtype: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nested_offset: Option<f64>,
+}
+
+type Tensors = BTreeMap<String, MappedTensor>;
+
+/// Joins the arrays of each quantized weight to one tensor of the weight's name and shape.
+///
+/// # Errors
+/// If a weight has another format than 4-bit NormalFloat in blocks of 64, or its arrays contradict each other.
+pub(in crate::weights) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
+    let states: Vec<String> = tensors.keys().filter(|name| name.contains(STATE)).cloned().collect();
+    for state in states {
+        let Some((name, _)) = state.split_once(STATE) else { continue };
+        let Some(described) = tensors.remove(&state) else { continue };
+        let joined = Weight { name, tensors: &mut tensors }.join(&described)?;
+        tensors.insert(name.to_owned(), joined);
+    }
+    match tensors.iter().find(|(name, _)| name.ends_with(".SCB") || name.ends_with(".quant_map")) {
+        Some((name, tensor)) => Err(wrong(
+            name,
+            tensor,
+            "expected weights in 4-bit NormalFloat, found another format of bitsandbytes".to_owned(),
+        )),
+        None => Ok(tensors),
+    }
+}
+
+fn wrong(name: &str, tensor: &MappedTensor, problem: String) -> WeightsError {
+    WeightsError::Tensor { path: tensor.path().to_owned(), name: name.to_owned(), problem }
+}
+
+struct Weight<'a> {
+    name: &'a str,
+    tensors: &'a mut Tensors,
+}
+
+impl Weight<'_> {
+    fn join(mut self, described: &MappedTensor) -> Result<MappedTensor, WeightsError> {
+        let bad = |problem| wrong(self.name, described, problem);
+        let state: QuantState = serde_json::from_slice(described.source())
+            .map_err(|error| bad(format!("its quantization state is malformed: {error}")))?;
+        let scheme = if state.nested_offset.is_some() { Scheme::Nf4Double } else { Scheme::Nf4 };
+        let QuantState { quant_type, blocksize, shape, nested_blocksize, .. } = &state;
+        if (quant_type.as_str(), Some(*blocksize)) != ("nf4", scheme.block()) {
+            return Err(bad(format!(
+                "expected 4-bit NormalFloat in blocks of 64, found {quant_type} in blocks of {blocksize}"
+            )));
+        }
+        if let Some(found) = nested_blocksize.filter(|&found| found != nf4::NESTED) {
+            return Err(bad(format!("expected absmax in blocks of {}, found {found}", nf4::NESTED)));
+        }
+        let &[rows, columns] = &shape[..] else {
+            return Err(bad(format!("expected a matrix, found shape {shape:?}")));
+        };
+        if rows.checked_mul(columns).is_none_or(|numel| numel == 0) {
+            return Err(bad(format!("expected a matrix with elements, found shape {shape:?}")));
+        }
+        let matrix = Matrix { rows, columns };
+        let offset = state.nested_offset.map(|offset| (offset as f32).to_le_bytes().to_vec());
+        self.table(QUANT_MAP, &NF4)?;
+        if scheme == Scheme::Nf4Double {
+            self.table(NESTED_QUANT_MAP, &dynamic_map())?;
+        }
+        let codes = self.take(None)?;
+        let (file, bytes) = (codes.file.clone(), codes.bytes.clone());
+        let mut codes = Some(codes);
+        let mut parts = Vec::new();
+        for format in scheme.parts() {
+            let part = match (format.part, &offset) {
+                (Part::Codes, _) => codes.take(),
+                (Part::Offset, Some(offset)) => {
+                    parts.push(PartBytes::Owned(offset.clone()));
+                    continue;
+                }
+                (part, _) => Some(self.take(Some(part.name()))?),
+            };
+            if let Some(part) = part {
+                parts.push(self.checked(format, matrix, &part)?);
+            }
+        }
+        let info = TensorInfo { dims: vec![rows, columns], stored: StoredType::Packed(scheme) };
+        let quantized = Some(Arc::new(StoredParts { scheme, matrix, parts }));
+        Ok(MappedTensor { info, file, bytes, rows: RowOrder::Same, quantized })
+    }
+
+    /// Removes the array with this suffix, or the codes.
+    fn take(&mut self, suffix: Option<&str>) -> Result<MappedTensor, WeightsError> {
+        let name = suffix.map_or(self.name.to_owned(), |suffix| format!("{}.{suffix}", self.name));
+        let file = self.tensors.values().next().map(|tensor| tensor.path().to_owned()).unwrap_or_default();
+        let missing = || WeightsError::Tensor {
+            path: file,
+            name: self.name.to_owned(),
+            problem: format!("expected an array of its quantization, found none: {name}"),
+        };
+        self.tensors.remove(&name).ok_or_else(missing)
+    }
+
+    fn checked(
+        &self,
+        format: &PartFormat,
+        matrix: Matrix,
+        part: &MappedTensor,
+    ) -> Result<PartBytes, WeightsError> {
+        let expected = part_bytes(format, matrix);
+        let (found, stored) = (part.bytes.len(), &part.info.stored);
+        if *stored != StoredType::Plain(format.dtype) || found != expected {
+            let problem = format!(
+                "{}: expected {expected} bytes of {}, found {found} of {stored}",
+                format.part.name(),
+                format.dtype
+            );
+            return Err(wrong(self.name, part, problem));
+        }
+        Ok(PartBytes::Mapped(part.file.clone(), part.bytes.clone()))
+    }
+
+    /// Removes a table and checks that it is the expected one.
+    fn table(&mut self, suffix: &str, expected: &[f32]) -> Result<(), WeightsError> {
+        let table = self.take(Some(suffix))?;
+        let bytes: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
+        if table.info.stored != StoredType::Plain(DType::F32) || table.source() != bytes {
+            let problem = format!("{suffix}: expected the table of bitsandbytes, found another");
+            return Err(wrong(self.name, &table, problem));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! Quantization of weights on the host, and its inverse.
+//!
+//! The parts of a weight are flat, row-major, little-endian arrays in the order of [`Scheme::parts`].
+
+mod bitsandbytes;
+mod ggml;
+mod hqq4;
+mod int8;
+mod nf4;
+mod stored;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+pub(super) use bitsandbytes::join;
+pub(super) use ggml::{unpack_q4_0, unpack_q8_0};
+pub(super) use stored::StoredParts;
+
+use super::WeightsError;
+use crate::base::{DType, PartFormat, Scheme};
+
+/// The values of a weight `[rows, columns]`, read in pieces.
+pub(super) trait Source: Sync {
+    /// Reads the values `range` of the flattened weight, all of them finite.
+    fn read(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), WeightsError>;
+}
+
+impl<F: Fn(Range<usize>, &mut [f32]) -> Result<(), WeightsError> + Sync> Source for F {
+    fn read(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), WeightsError> {
+        self(range, out)
+    }
+}
+
+/// The size of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Matrix {
+    /// Output features.
+    pub rows: usize,
+    /// Input features.
+    pub columns: usize,
+}
+
+impl Matrix {
+    fn numel(self) -> usize {
+        self.rows * self.columns
+    }
+}
+
+/// The parts of a quantized weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// In the order of [`Scheme::parts`].
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl Parts {
+    /// Parts of zeros.
+    fn zeros(scheme: Scheme, matrix: Matrix) -> Self {
+        let size = |format: &PartFormat| part_bytes(format, matrix);
+        let bytes = scheme.parts().iter().map(|format| vec![0; size(format)]).collect();
+        Self { bytes }
+    }
+
+    /// Quantizes a weight, in parallel.
+    ///
+    /// # Errors
+    /// Those of `source`.
+    pub(super) fn quantize(
+        scheme: Scheme,
+        matrix: Matrix,
+        source: &dyn Source,
+    ) -> Result<Self, WeightsError> {
+        let mut parts = Self::zeros(scheme, matrix);
+        let bytes = &mut parts.bytes[..];
+        match (scheme, bytes) {
+            (Scheme::Nf4, [codes, absmax]) => nf4::quantize(matrix, source, codes, absmax)?,
+            (Scheme::Nf4Double, [codes, absmax, nested_absmax, offset]) => {
+                let mut plain = vec![0; 4 * absmax.len()];
+                nf4::quantize(matrix, source, codes, &mut plain)?;
+                nf4::quantize_absmax(&floats(&plain), absmax, nested_absmax, offset);
+            }
+            (Scheme::Int8, [codes, scale]) => int8::quantize(matrix, source, codes, scale)?,
+            (Scheme::Hqq4, [codes, scale, zero]) => hqq4::quantize(matrix, source, codes, scale, zero)?,
+            (Scheme::Q4_0, [codes, scale]) => ggml::quantize_q4_0(matrix, source, codes, scale)?,
+            (Scheme::Q8_0, [codes, scale]) => ggml::quantize_q8_0(matrix, source, codes, scale)?,
+            (scheme, parts) => unreachable!("{} has {} parts", scheme.name(), parts.len()),
+        }
+        Ok(parts)
+    }
+
+    /// Parts that `fill` copies row by row: codes and scales of rows that are whole blocks.
+    pub(super) fn of_rows(
+        scheme: Scheme,
+        matrix: Matrix,
+        fill: impl Fn(usize, &mut [u8], &mut [u8]) + Sync,
+    ) -> Self {
+        let mut parts = Self::zeros(scheme, matrix);
+        let Matrix { rows, .. } = matrix;
+        if let [codes, scale] = &mut parts.bytes[..] {
+            let (of_codes, of_scale) = (codes.len() / rows.max(1), scale.len() / rows.max(1));
+            let rows = codes.par_chunks_mut(of_codes.max(1)).zip(scale.par_chunks_mut(of_scale.max(1)));
+            rows.enumerate().for_each(|(row, (codes, scale))| fill(row, codes, scale));
+        }
+        parts
+    }
+}
+
+/// Size of a part in bytes.
+pub(super) fn part_bytes(format: &PartFormat, matrix: Matrix) -> usize {
+    format.extent.count(matrix.rows, matrix.columns) * format.dtype.bytes()
+}
+
+/// The values `range` of the flattened weight that `parts` store, in the order of [`Scheme::parts`] and of the sizes that
+/// [`part_bytes`] gives.
+pub(super) fn dequantize(
+    scheme: Scheme,
+    columns: usize,
+    parts: &[&[u8]],
+    range: Range<usize>,
+    out: &mut [f32],
+) {
+    match (scheme, parts) {
+        (Scheme::Nf4, [codes, absmax]) => {
+            nf4::dequantize(codes, |block| float(absmax, block), range, out);
+        }
+        (Scheme::Nf4Double, [codes, absmax, nested_absmax, offset]) => {
+            let table = crate::base::codebook::dynamic_map();
+            let offset = float(offset, 0);
+            let absmax = |block: usize| {
+                table[usize::from(absmax[block])] * float(nested_absmax, block / nf4::NESTED) + offset
+            };
+            nf4::dequantize(codes, absmax, range, out);
+        }
+        (Scheme::Int8, [codes, scale]) => int8::dequantize(columns, codes, scale, range, out),
+        (Scheme::Hqq4, [codes, scale, zero]) => hqq4::dequantize(codes, scale, zero, range, out),
+        (Scheme::Q4_0, [codes, scale]) => ggml::dequantize_q4_0(codes, scale, range, out),
+        (Scheme::Q8_0, [codes, scale]) => ggml::dequantize_q8_0(codes, scale, range, out),
+        (scheme, parts) => unreachable!("{} has {} parts", scheme.name(), parts.len()),
+    }
+}
+
+/// Values that a thread quantizes at once; a multiple of two and of every block.
+const CHUNK: usize = 1 << 14;
+
+/// Reads a weight in chunks, in parallel, and calls `quantize` for each block of `block` values with the block's bytes of the
+/// codes, of which `per_byte` are in one byte. Returns what it returns, for each block.
+fn blockwise<T: Send>(
+    matrix: Matrix,
+    source: &dyn Source,
+    (block, per_byte): (usize, usize),
+    codes: &mut [u8],
+    quantize: impl Fn(&[f32], &mut [u8]) -> T + Sync,
+) -> Result<Vec<T>, WeightsError> {
+    let numel = matrix.numel();
+    let chunks = codes.par_chunks_mut(CHUNK / per_byte).enumerate();
+    let chunks = chunks.map(|(chunk, codes)| {
+        let range = chunk * CHUNK..numel.min((chunk + 1) * CHUNK);
+        let mut values = vec![0.0; range.len()];
+        source.read(range, &mut values)?;
+        let blocks = values.chunks(block).zip(codes.chunks_mut(block / per_byte));
+        Ok(blocks.map(|(values, codes)| quantize(values, codes)).collect::<Vec<_>>())
+    });
+    let chunks: Vec<Vec<T>> = chunks.collect::<Result<_, WeightsError>>()?;
+    Ok(chunks.into_iter().flatten().collect())
+}
+
+/// The code of a value among those that two share a byte.
+fn nibble(codes: &[u8], at: usize) -> u8 {
+    if at.is_multiple_of(2) { codes[at / 2] >> 4 } else { codes[at / 2] & 15 }
+}
+
+/// Two codes in each byte, the first in the high nibble; a missing last one is zero.
+fn pack(codes: &[u8], out: &mut [u8]) {
+    for (pair, out) in codes.chunks(2).zip(out) {
+        *out = pair[0] << 4 | pair.get(1).copied().unwrap_or(0);
+    }
+}
+
+/// Element `at` of float32 bytes.
+fn float(bytes: &[u8], at: usize) -> f32 {
+    let bytes = bytes[DType::F32.bytes() * at..].first_chunk().expect("a float has four bytes");
+    f32::from_le_bytes(*bytes)
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    (0..bytes.len() / 4).map(|at| float(bytes, at)).collect()
+}
+
+fn put_floats(values: impl IntoIterator<Item = f32>, out: &mut [u8]) {
+    for (value, out) in values.into_iter().zip(out.as_chunks_mut().0) {
+        *out = value.to_le_bytes();
+    }
+}
+
+/// The largest magnitude.
+fn absmax(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |max, value| value.abs().max(max))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::weights::{Checkpoint, read_safetensors};
+
+    fn of_values(scheme: Scheme, matrix: Matrix, values: &[f32]) -> Vec<Vec<u8>> {
+        let read = |range: Range<usize>, out: &mut [f32]| {
+            out.copy_from_slice(&values[range]);
+            Ok(())
+        };
+        Parts::quantize(scheme, matrix, &read).unwrap().bytes
+    }
+
+    fn values_of(scheme: Scheme, matrix: Matrix, parts: &[Vec<u8>]) -> Vec<f32> {
+        let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let mut out = vec![f32::NAN; matrix.numel()];
+        dequantize(scheme, matrix.columns, &slices, 0..matrix.numel(), &mut out);
+        out
+    }
+
+    #[test]
+    fn nf4_has_the_bytes_of_bitsandbytes() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/nf4/expected.safetensors");
+        let golden = read_safetensors(path.as_ref()).unwrap();
+        for name in ["square", "wide", "tall"] {
+            let get = |part: &str| &golden[&format!("{name}.{part}")];
+            let weight = get("weight");
+            let matrix = Matrix { rows: weight.shape().dims[0], columns: weight.shape().dims[1] };
+            let check = |scheme, names: &[&str], dequantized: &str| {
+                let parts = of_values(scheme, matrix, &weight.to_f32s());
+                for (part, name) in parts.iter().zip(names) {
+                    assert!(part == get(name).bytes(), "{name}");
+                }
+                assert_eq!(values_of(scheme, matrix, &parts), get(dequantized).to_f32s());
+            };
+            check(Scheme::Nf4, &["packed", "absmax"], "dequant");
+            check(Scheme::Nf4Double, &["packed", "dq.absmax", "dq.scale", "dq.offset"], "dq.dequant");
+        }
+    }
+
+    /// The largest error of a value, in units of the largest magnitude.
+    fn worst_error(scheme: Scheme) -> f32 {
+        match scheme {
+            Scheme::Nf4 | Scheme::Nf4Double => 0.16,
+            Scheme::Hqq4 | Scheme::Q4_0 => 0.14,
+            Scheme::Int8 | Scheme::Q8_0 => 0.005,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn values_survive_up_to_the_steps_of_a_scheme(
+            rows in 1_usize..9, columns in 1_usize..300, seed in any::<u64>(),
+        ) {
+            let matrix = Matrix { rows, columns };
+            let mut state = seed | 1;
+            let values: Vec<f32> = (0..matrix.numel()).map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+            }).collect();
+            for &scheme in Scheme::ALL {
+                let parts = of_values(scheme, matrix, &values);
+                let sizes = scheme.parts().iter().map(|format| part_bytes(format, matrix));
+                prop_assert!(parts.iter().map(Vec::len).eq(sizes));
+                let found = values_of(scheme, matrix, &parts);
+                let worst = values.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                prop_assert!(worst <= worst_error(scheme), "{scheme:?}: {worst}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_weight_of_zeros_stays_so() {
+        let matrix = Matrix { rows: 3, columns: 70 };
+        for &scheme in Scheme::ALL {
+            let parts = of_values(scheme, matrix, &vec![0.0; matrix.numel()]);
+            assert!(values_of(scheme, matrix, &parts).iter().all(|&value| value == 0.0), "{scheme:?}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_of_bitsandbytes_is_joined() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bitsandbytes/nf4-double");
+        let checkpoint = Checkpoint::open(folder.as_ref()).unwrap();
+        let name = "model.layers.0.self_attn.q_proj.weight";
+        assert_eq!(checkpoint.stored_scheme(name), Some(Scheme::Nf4Double));
+        assert_eq!(checkpoint.get(name).unwrap().dims, [64, 64]);
+        let found = checkpoint.literal(name, DType::F32).unwrap().to_f32s();
+        let expected = read_safetensors(format!("{folder}/expected.safetensors").as_ref()).unwrap();
+        assert_eq!(found, expected[name].to_f32s());
+    }
+}
