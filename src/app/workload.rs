@@ -59,7 +59,7 @@ impl OwnedWorkload {
         let spec = resolve::lora(settings);
         let lora = resolve::lora_plan(&spec, &config)?;
         let compute_type = ComputeType::new(settings.dtype.as_ref(), config.dtype, platforms);
-        let base = resolve::base_storage(settings.base.as_ref(), compute_type.dtype);
+        let base = resolve::base_storage(settings.base.as_ref(), &config, compute_type.dtype);
         let packing = resolve::packing(settings);
         Ok(Self { config, spec, lora, compute_type, base, packing, warnings, shape })
     }

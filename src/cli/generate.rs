@@ -86,7 +86,7 @@ impl Generate {
         let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let dtype = compute_type.dtype;
-        let base = resolve::base_storage(base.as_ref(), dtype);
+        let base = resolve::base_storage(base.as_ref(), config, dtype);
         let workload = Workload { base, ..Workload::new(config, &plan, dtype, 1, seq) };
         // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;

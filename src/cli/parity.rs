@@ -89,7 +89,7 @@ impl Parity {
         let setup = ParitySetup {
             devices: &devices,
             dtype,
-            base: resolve::base_storage(base.as_ref(), dtype),
+            base: resolve::base_storage(base.as_ref(), &model.config, dtype),
             options: resolve::options(&settings, BatchShape { batch, seq }, BatchShards::from(&devices))?,
             templates: &templates,
         };

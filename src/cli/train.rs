@@ -73,7 +73,7 @@ impl Train {
         }
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
-        let base_storage = resolve::base_storage(settings.base.as_ref(), compute_type.dtype);
+        let base_storage = resolve::base_storage(settings.base.as_ref(), &model.config, compute_type.dtype);
         let lora =
             resolve::lora_plan(&requested.lora, &model.config).map_err(|diagnostics| match &bundle {
                 Some(bundle) => train_from_bundle::wrong_manifest(bundle, &diagnostics),

@@ -5,6 +5,7 @@ mod architecture;
 mod builtin;
 mod fields;
 mod hf;
+mod hf_quantization;
 mod hf_rope;
 mod hf_window;
 mod rope;

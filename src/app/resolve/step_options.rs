@@ -4,7 +4,7 @@ use super::batch::{BatchShape, BatchShards};
 use crate::{
     app::{AppError, AttentionKind, Parsed, settings::Settings},
     base::{DType, MemorySpace, Setting},
-    model::{BaseStorage, nn::Attention},
+    model::{BaseStorage, Config, nn::Attention},
     step::StepOptions,
     train::TrainError,
 };
@@ -41,9 +41,11 @@ pub fn options(settings: &Settings, shape: BatchShape, shards: BatchShards) -> R
     })
 }
 
-/// How frozen weights are stored in a step that computes in `dtype`: as requested, else in that type.
-pub fn base_storage(requested: Option<&Parsed<BaseStorage>>, dtype: DType) -> BaseStorage {
-    requested.map_or(BaseStorage::Plain(dtype), |base| base.0)
+/// How frozen weights are stored in a step that computes in `dtype`: as requested, else quantized as the model's files are, else
+/// in that type.
+pub fn base_storage(requested: Option<&Parsed<BaseStorage>>, config: &Config, dtype: DType) -> BaseStorage {
+    let own = config.quantized.map_or(BaseStorage::Plain(dtype), BaseStorage::Quantized);
+    requested.map_or(own, |base| base.0)
 }
 
 /// Checks that the micro-batches divide a batch of `batch` rows, and that the mesh can shard each of them.

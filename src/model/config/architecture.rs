@@ -3,7 +3,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::rope::Rope;
-use crate::{base::DType, model::Linear};
+use crate::{
+    base::{DType, Scheme},
+    model::Linear,
+};
 
 /// The architecture of a model; the field names are those of `config.json`. Fields that do not affect a step are not
 /// serialized.
@@ -64,6 +67,9 @@ pub struct Config {
     /// Element type of the weights according to the file; that of the tensors takes precedence.
     #[serde(skip)]
     pub dtype: Option<DType>,
+    /// The scheme by which the model's files store the weights of linears; `None` if they are not quantized.
+    #[serde(skip)]
+    pub quantized: Option<Scheme>,
 }
 
 impl Config {

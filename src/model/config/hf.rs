@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     architecture::Config,
     fields::{FLAG, Fields, HEAD_DIM, LAYERS, POSITIVE, SIZE, TEXT, TOKENS, excerpt},
-    hf_rope, hf_window,
+    hf_quantization, hf_rope, hf_window,
 };
 use crate::{
     base::{DType, Diagnostic, Diagnostics, LineIndex, Location},
@@ -101,6 +101,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
     let bos_token_ids = fields.optional("bos_token_id", &TOKENS).unwrap_or_default();
     let eos_token_ids = fields.optional("eos_token_id", &TOKENS).unwrap_or_default();
     let rope = hf_rope::read(fields);
+    let quantized = hf_quantization::read(fields);
     check_neutral(fields);
     Some(Config {
         vocab_size: vocab_size?,
@@ -119,6 +120,7 @@ fn read(fields: &mut Fields<'_>) -> Option<Config> {
         bos_token_ids,
         eos_token_ids,
         dtype: read_dtype(fields),
+        quantized,
     })
 }
 
@@ -245,7 +247,7 @@ impl Neutral {
     }
 }
 
-/// Fields by which related architectures and quantized models differ from a plain Llama.
+/// Fields by which related architectures differ from a plain Llama.
 const NEUTRAL: &[(&str, Neutral)] = &[
     ("attention_dropout", Neutral::Number(0.0)),
     ("hidden_dropout", Neutral::Number(0.0)),
@@ -256,7 +258,6 @@ const NEUTRAL: &[(&str, Neutral)] = &[
     ("rope_interleaved", Neutral::False),
     ("no_rope_layers", Neutral::Absent),
     ("attention_chunk_size", Neutral::Absent),
-    ("quantization_config", Neutral::Absent),
     ("attention_out_bias", Neutral::False),
     ("use_qk_norm", Neutral::False),
     ("clip_qkv", Neutral::Absent),
@@ -382,6 +383,7 @@ mod tests {
             bos_token_ids: vec![1],
             eos_token_ids: vec![2, 3],
             dtype: Some(DType::F32),
+            quantized: None,
         };
         assert_eq!(Config::from_json(text, "c.json"), Ok(expect));
     }
@@ -502,11 +504,6 @@ mod tests {
                 "`layer_types`: expected nothing but \"full_attention\", found [\"linear\"]",
             ),
             (json!({"partial_rotary_factor": 0.5}), "`partial_rotary_factor`: expected 1, found 0.5"),
-            (
-                json!({"quantization_config": {"quant_method": "bitsandbytes", "bnb_4bit_compute_dtype": "bfloat16"}}),
-                "`quantization_config`: expected no such field, found \
-                 {\"quant_method\":\"bitsandbytes\",\"bnb_4bit_compute_dtype\":\"bfl...",
-            ),
         ];
         for (changes, message) in cases {
             let hint = "\n  hint: only plain Llama layers are supported, which would ignore it";
