@@ -18,6 +18,7 @@ mod op_names;
 mod outputs;
 mod page;
 mod parity;
+mod quantized;
 mod runs;
 mod samples;
 mod sharding;

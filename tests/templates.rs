@@ -1,6 +1,7 @@
 //! What each template computes, against its formula in float64.
 
 mod dequantize;
+pub use dequantize::decoded;
 mod dropout;
 mod replaced;
 

@@ -51,7 +51,7 @@ fn random_parts(scheme: Scheme, output: &[usize], input: &[usize]) -> Vec<Litera
 }
 
 /// What the parts store, one element after another.
-fn decoded(scheme: Scheme, parts: &[Literal], numel: usize, inputs: usize) -> Vec<f32> {
+pub fn decoded(scheme: Scheme, parts: &[Literal], numel: usize, inputs: usize) -> Vec<f32> {
     let codes = parts[0].bytes();
     let nibble = |at: usize| usize::from(codes[at / 2] >> (4 * (1 - at % 2)) & 15);
     let signed = |at: usize| f32::from(codes[at].cast_signed());
