@@ -1,6 +1,7 @@
 //! Types that every other layer uses. Element types, shapes, host arrays, diagnostics with their locations, names of
 //! settings, input and output files.
 
+pub mod codebook;
 mod diagnostic;
 mod diagnostic_group;
 mod dtype;

@@ -5,9 +5,12 @@ use std::path::Path;
 use half::{bf16, f16};
 use hloom::{
     autodiff::{SavePolicy, VjpTable, backward},
-    base::{ArrayShape, DType, Literal, Partitioner},
+    base::{
+        ArrayShape, DType, Literal, Partitioner,
+        codebook::{NF4, dynamic_map},
+    },
     hlo::{Builder, DotDims, ModuleBuilder, Sharding, Value, verify},
-    model::nn::{NF4, QuantizedValues, block_dims, dequantize, dynamic_map},
+    model::nn::{QuantizedValues, block_dims, dequantize},
     pjrt::{CompileOptions, PjrtProgram, ProgramFormat},
     runtime::encode,
     templates::{Instantiator, TemplateLibrary},

@@ -1,6 +1,5 @@
-use super::codebook;
 use crate::{
-    base::{DType, Literal},
+    base::{DType, Literal, codebook},
     hlo::{PadDim, SliceDim, Value},
     templates::{Instantiator, TemplateError, template_args},
 };

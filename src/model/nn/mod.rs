@@ -1,7 +1,6 @@
 //! The operations of a Llama, each a call of a template.
 
 mod attention;
-mod codebook;
 mod dequantize;
 mod dropout;
 mod embed;
@@ -13,7 +12,6 @@ mod rope;
 mod scope;
 
 pub use attention::attention;
-pub use codebook::{NF4, dynamic_map};
 pub use dequantize::{QuantizedValues, block_dims, dequantize};
 pub use dropout::{DropoutKey, DropoutRate, dropout, dropout_key};
 pub use embed::embed;
