@@ -53,12 +53,13 @@ fn batch(rows: usize, vocab: usize) -> Batch {
     Batch::new(ids.clone(), ids)
 }
 
-/// Trains with the base stored as `base`; `replaced` are weights in place of those of the model.
+/// Trains at these learning rates with the base stored as `base`; `replaced` are weights in place of those of the model.
 fn train(
     model: &Model,
     base: BaseStorage,
     mesh: Option<&str>,
     options: StepOptions,
+    rates: &[f64],
     replaced: &BTreeMap<Param, Literal>,
 ) -> Found {
     let devices = devices(mesh);
@@ -81,8 +82,8 @@ fn train(
     trainer.start(&factors.collect()).unwrap();
     let batch = batch(rows, model.config.vocab_size);
     let (loss, gradients) = trainer.gradients(std::slice::from_ref(&batch)).unwrap();
-    let updates = RATES.map(|rate| f64::from(trainer.step(&batch, rate).unwrap().loss));
-    let losses = [&[f64::from(loss)], &updates[..]].concat();
+    let updates = rates.iter().map(|&rate| trainer.step(&batch, rate).unwrap().loss);
+    let losses = [loss].into_iter().chain(updates).map(f64::from).collect();
     let weights = match base {
         BaseStorage::Plain(_) => BTreeMap::new(),
         BaseStorage::Quantized(scheme) => dequantized(&trainer, model, scheme),
@@ -160,13 +161,12 @@ axis_conflict = "replicate"
 #[test]
 fn a_step_is_that_of_the_dequantized_weights() {
     let model = open("llama31");
+    let plain = BaseStorage::Plain(DType::F32);
+    let original = train(&model, plain, None, usual(), &[], &BTreeMap::new());
     for &scheme in Scheme::ALL {
         let base = BaseStorage::Quantized(scheme);
-        let found = train(&model, base, None, usual(), &BTreeMap::new());
-        let plain = BaseStorage::Plain(DType::F32);
-        let expected = train(&model, plain, None, usual(), &found.weights);
-        same(scheme.name(), &found, &expected);
-        let original = train(&model, plain, None, usual(), &BTreeMap::new());
+        let found = train(&model, base, None, usual(), &[], &BTreeMap::new());
+        same(scheme.name(), &found, &train(&model, plain, None, usual(), &[], &found.weights));
         let error = relative_error(&found.losses, &original.losses);
         assert!(
             error > 1e-6 && error < 0.05,
@@ -178,9 +178,10 @@ fn a_step_is_that_of_the_dequantized_weights() {
 #[test]
 fn memory_options_and_meshes_change_nothing() {
     let model = open("llama31");
-    for scheme in [Scheme::Nf4Double, Scheme::Int8] {
+    let whole = BTreeMap::new();
+    for (scheme, rates) in [(Scheme::Nf4Double, &RATES[..]), (Scheme::Int8, &[])] {
         let base = BaseStorage::Quantized(scheme);
-        let expected = train(&model, base, None, usual(), &BTreeMap::new());
+        let expected = train(&model, base, None, usual(), rates, &whole);
         let lean = StepOptions {
             attention: Attention::Blocks(7),
             remat: Some(Remat::Full),
@@ -189,32 +190,33 @@ fn memory_options_and_meshes_change_nothing() {
             weights: MemorySpace::Host,
             ..usual()
         };
-        same("lean", &train(&model, base, None, lean, &BTreeMap::new()), &expected);
+        same("lean", &train(&model, base, None, lean, rates, &whole), &expected);
         for partitioner in ["gspmd", "shardy"] {
             let mesh = format!("{MESH}[partitioner]\nkind = \"{partitioner}\"\n");
             let options = StepOptions { remat: Some(Remat::Dots), ..usual() };
-            same(partitioner, &train(&model, base, Some(&mesh), options, &BTreeMap::new()), &expected);
+            same(partitioner, &train(&model, base, Some(&mesh), options, rates, &whole), &expected);
         }
     }
 }
 
 #[test]
 fn weights_that_bitsandbytes_quantized_give_the_logits_of_transformers() {
-    for (case, scheme) in [("nf4", Scheme::Nf4), ("nf4-double", Scheme::Nf4Double)] {
+    for (case, scheme) in [("nf4", Scheme::Nf4), ("nf4-double", Scheme::Nf4Double), ("int8", Scheme::Int8)] {
         let model = open(&format!("bitsandbytes/{case}"));
         assert_eq!(model.config.quantized, Some(scheme));
         let folder = golden(&format!("bitsandbytes/{case}"));
         let expected = read_safetensors(&Path::new(&folder).join("expected.safetensors")).unwrap();
         for base in [BaseStorage::Quantized(scheme), BaseStorage::Plain(DType::F32)] {
             let lora = hloom::model::LoraPlan::none(&model.config);
-            let workload = Workload { base, ..Workload::new(&model.config, &lora, DType::F32, 2, SEQ) };
+            let workload = Workload { base, ..Workload::new(&model.config, &lora, DType::F32, 2, 12) };
             let templates = TemplateLibrary::embedded();
             let spec = StepSpec::new(workload, &templates);
             let devices = devices(None);
             let plugin = cpu_plugin(CpuBuild::Pinned);
             let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo).unwrap();
             let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
-            let logits = trainer.logits(&expected["input_ids"]).unwrap();
+            let ids: Vec<i32> = expected["input_ids"].to_f64s().into_iter().map(|id| id as i32).collect();
+            let logits = trainer.logits(&Literal::s32s([2, 12], &ids)).unwrap();
             let error = relative_error(&logits.to_f64s(), &expected["logits"].to_f64s());
             assert!(error < 1e-5, "{case} as {base}: {error:e}");
         }

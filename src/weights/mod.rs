@@ -22,6 +22,7 @@ mod checkpoint;
 mod fingerprint;
 mod model_files;
 mod names;
+mod quantized_folder;
 
 mod peft;
 
@@ -30,6 +31,7 @@ pub use error::WeightsError;
 pub(crate) use files::refuse_dangling;
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, TargetModules, read_adapter, write_adapter};
+pub use quantized_folder::{QuantizedFolder, QuantizedWeight};
 pub use safetensors::{read_safetensors, write_safetensors};
 pub use stored::{Quantization, StoredType};
 pub use tensor::TensorInfo;

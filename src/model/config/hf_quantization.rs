@@ -22,10 +22,13 @@ pub(super) fn read(fields: &mut Fields<'_>) -> Option<Scheme> {
             Scheme::Nf4
         });
     }
+    if is("quant_method", "bitsandbytes".into()) && is("load_in_8bit", true.into()) {
+        return Some(Scheme::Int8);
+    }
     let found = excerpt(value);
     fields.find_with_hint(
         KEY,
-        format!("expected 4-bit NormalFloat of bitsandbytes, found {found}"),
+        format!("expected 4-bit NormalFloat or 8-bit integers of bitsandbytes, found {found}"),
         format!("use the model's original weights: {} quantizes them", Setting::Base.with("nf4")),
     );
     None
@@ -50,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn nf4_is_read_and_other_formats_are_refused() {
+    fn nf4_and_int8_are_read_and_other_formats_are_refused() {
         let nf4 = |double| {
             json!({
                 "quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4",
@@ -59,17 +62,20 @@ mod tests {
         };
         assert_eq!(read(nf4(false)).unwrap().quantized, Some(Scheme::Nf4));
         assert_eq!(read(nf4(true)).unwrap().quantized, Some(Scheme::Nf4Double));
+        let int8 = json!({"quant_method": "bitsandbytes", "load_in_8bit": true});
+        assert_eq!(read(int8).unwrap().quantized, Some(Scheme::Int8));
         assert_eq!(read(Value::Null).unwrap().quantized, None);
         let hint = "  hint: use the model's original weights: setting `base = nf4` quantizes them";
         for (quantization, found) in [
-            (json!({"quant_method": "gptq", "bits": 4}), r#"{"bits":4,"quant_method":"gptq"}"#),
+            (json!({"quant_method": "gptq", "bits": 4}), r#"{"quant_method":"gptq","bits":4}"#),
             (
-                json!({"quant_method": "bitsandbytes", "load_in_8bit": true}),
-                r#"{"load_in_8bit":true,"quant_method":"bitsandbytes"}"#,
+                json!({"quant_method": "bitsandbytes", "load_in_4bit": true}),
+                r#"{"quant_method":"bitsandbytes","load_in_4bit":true}"#,
             ),
         ] {
             let expect = format!(
-                "c.json: `quantization_config`: expected 4-bit NormalFloat of bitsandbytes, found {found}\n{hint}"
+                "c.json: `quantization_config`: expected 4-bit NormalFloat or 8-bit integers of bitsandbytes, found \
+                 {found}\n{hint}"
             );
             assert_eq!(read(quantization).unwrap_err().trim_end(), expect);
         }

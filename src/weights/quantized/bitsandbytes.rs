@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Matrix, nf4, part_bytes,
+    Matrix, floats, int8, nf4, part_bytes,
     stored::{PartBytes, StoredParts},
 };
 use crate::{
@@ -22,6 +22,10 @@ use crate::{
 
 /// Ends the name of the JSON of a weight: the type of the codes follows.
 const STATE: &str = ".quant_state.bitsandbytes__";
+/// Ends the name of the largest magnitudes of the rows of an 8-bit weight.
+const SCALE: &str = ".SCB";
+/// Ends the name of the order of its bytes.
+const FORMAT: &str = ".weight_format";
 const QUANT_MAP: &str = "quant_map";
 const NESTED_QUANT_MAP: &str = "nested_quant_map";
 
@@ -47,7 +51,8 @@ type Tensors = BTreeMap<String, MappedTensor>;
 /// Joins the arrays of each quantized weight to one tensor of the weight's name and shape.
 ///
 /// # Errors
-/// If a weight has another format than 4-bit NormalFloat in blocks of 64, or its arrays contradict each other.
+/// If a weight has another format than 4-bit NormalFloat in blocks of 64 or 8-bit integers by rows, or its arrays contradict
+/// each other.
 pub(in crate::weights) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
     let states: Vec<String> = tensors.keys().filter(|name| name.contains(STATE)).cloned().collect();
     for state in states {
@@ -56,14 +61,16 @@ pub(in crate::weights) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsE
         let joined = Weight { name, tensors: &mut tensors }.join(&described)?;
         tensors.insert(name.to_owned(), joined);
     }
-    match tensors.iter().find(|(name, _)| name.ends_with(".SCB") || name.ends_with(".quant_map")) {
-        Some((name, tensor)) => Err(wrong(
-            name,
-            tensor,
-            "expected weights in 4-bit NormalFloat, found another format of bitsandbytes".to_owned(),
-        )),
-        None => Ok(tensors),
+    let scales: Vec<String> = tensors.keys().filter(|name| name.ends_with(SCALE)).cloned().collect();
+    for scale in scales {
+        let module = scale.trim_end_matches(SCALE);
+        let name = format!("{module}.weight");
+        let Some(scale) = tensors.remove(&scale) else { continue };
+        let format = tensors.remove(&format!("{module}{FORMAT}"));
+        let joined = Weight { name: &name, tensors: &mut tensors }.join_int8(&scale, format.as_ref())?;
+        tensors.insert(name, joined);
     }
+    Ok(tensors)
 }
 
 fn wrong(name: &str, tensor: &MappedTensor, problem: String) -> WeightsError {
@@ -122,6 +129,34 @@ impl Weight<'_> {
         let info = TensorInfo { dims: vec![rows, columns], stored: StoredType::Packed(scheme) };
         let quantized = Some(Arc::new(StoredParts { scheme, matrix, parts }));
         Ok(MappedTensor { info, file, bytes, rows: RowOrder::Same, quantized })
+    }
+
+    /// Joins a weight of 8-bit integers, of which `scale` has the largest magnitude of each row.
+    fn join_int8(
+        mut self,
+        scale: &MappedTensor,
+        format: Option<&MappedTensor>,
+    ) -> Result<MappedTensor, WeightsError> {
+        if let Some(format) = format.filter(|format| format.source() != [0]) {
+            let problem = "expected bytes in row-major order, found another `weight_format`".to_owned();
+            return Err(wrong(self.name, format, problem));
+        }
+        let codes = self.take(None)?;
+        let &[rows, columns] = &codes.info.dims[..] else {
+            let problem = format!("expected a matrix, found shape {:?}", codes.info.dims);
+            return Err(wrong(self.name, &codes, problem));
+        };
+        let (scheme, matrix) = (Scheme::Int8, Matrix { rows, columns });
+        let mut parts = Vec::new();
+        for (format, part) in scheme.parts().iter().zip([&codes, scale]) {
+            parts.push(self.checked(format, matrix, part)?);
+        }
+        let magnitudes = floats(scale.source()).into_iter();
+        let scales = magnitudes.flat_map(|magnitude| (magnitude / int8::LARGEST).to_le_bytes());
+        parts[1] = PartBytes::Owned(scales.collect());
+        let info = TensorInfo { dims: vec![rows, columns], stored: StoredType::Packed(scheme) };
+        let quantized = Some(Arc::new(StoredParts { scheme, matrix, parts }));
+        Ok(MappedTensor { info, rows: RowOrder::Same, quantized, ..codes })
     }
 
     /// Removes the array with this suffix, or the codes.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{Matrix, Source, absmax, float, put_floats};
 use crate::weights::WeightsError;
 
-const LARGEST: f32 = 127.0;
+pub(super) const LARGEST: f32 = 127.0;
 
 pub(super) fn quantize(
     matrix: Matrix,

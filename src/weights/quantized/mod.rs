@@ -240,6 +240,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn incomplete_and_odd_blocks_have_the_bytes_of_bitsandbytes() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bitsandbytes/blocks.safetensors");
+        let golden = read_safetensors(path.as_ref()).unwrap();
+        for name in ["many", "incomplete", "odd", "zeros", "zeros_incomplete", "tiny", "half"] {
+            let get = |part: &str| &golden[&format!("{name}.{part}")];
+            let weight = get("weight");
+            let matrix = Matrix { rows: weight.shape().dims[0], columns: weight.shape().dims[1] };
+            let values: Vec<f32> = weight.to_f64s().into_iter().map(|value| value as f32).collect();
+            let parts = of_values(Scheme::Nf4Double, matrix, &values);
+            for (part, expected) in parts.iter().zip(["packed", "table", "nested_absmax", "offset"]) {
+                assert!(part == get(expected).bytes(), "{name}.{expected}");
+            }
+        }
+    }
+
     /// The largest error of a value, in units of the largest magnitude.
     fn worst_error(scheme: Scheme) -> f32 {
         match scheme {
@@ -283,13 +299,16 @@ mod tests {
 
     #[test]
     fn a_checkpoint_of_bitsandbytes_is_joined() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bitsandbytes/nf4-double");
-        let checkpoint = Checkpoint::open(folder.as_ref()).unwrap();
-        let expected = read_safetensors(format!("{folder}/expected.safetensors").as_ref()).unwrap();
-        let weights = expected.iter().filter(|(name, _)| name.ends_with("_proj.weight"));
-        for (name, expected) in weights {
-            assert_eq!(checkpoint.stored_scheme(name), Some(Scheme::Nf4Double));
-            assert!(checkpoint.literal(name, DType::F32).unwrap() == *expected, "{name}");
+        for (case, scheme) in
+            [("nf4", Scheme::Nf4), ("nf4-double", Scheme::Nf4Double), ("int8", Scheme::Int8)]
+        {
+            let folder = format!("{}/tests/golden/bitsandbytes/{case}", env!("CARGO_MANIFEST_DIR"));
+            let checkpoint = Checkpoint::open(folder.as_ref()).unwrap();
+            let expected = read_safetensors(format!("{folder}/expected.safetensors").as_ref()).unwrap();
+            for (name, expected) in expected.iter().filter(|(name, _)| name.ends_with("_proj.weight")) {
+                assert_eq!(checkpoint.stored_scheme(name), Some(scheme));
+                assert!(checkpoint.literal(name, DType::F32).unwrap() == *expected, "{case}: {name}");
+            }
         }
     }
 }

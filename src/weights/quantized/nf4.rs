@@ -69,7 +69,7 @@ pub(super) fn quantize_absmax(values: &[f32], codes: &mut [u8], nested_absmax: &
     let all = blocks.map(|(values, codes)| {
         let centered: Vec<f32> = values.iter().map(|value| value - mean).collect();
         let max = absmax(&centered);
-        let factor = 1.0 / max.max(SMALLEST);
+        let factor = 1.0 / max;
         for (value, code) in centered.iter().zip(codes) {
             // The kernel for CPUs rounds to a grid of 65536 values between -1 and 1, and takes the code that is nearest to that.
             let position = ((value * factor + 1.0) * 0.5 * GRID + 0.5).floor().clamp(0.0, GRID);

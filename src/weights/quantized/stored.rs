@@ -17,7 +17,7 @@ pub(in crate::weights) struct StoredParts {
 pub(in crate::weights) enum PartBytes {
     /// In a mapped file; inside the mapping.
     Mapped(Arc<Mapping>, Range<usize>),
-    /// In memory: a scalar.
+    /// In memory: a scalar, or one for each row.
     Owned(Vec<u8>),
 }
 

@@ -1,0 +1,339 @@
+//! Hugging Face folders of models in 4-bit NormalFloat, with the names and formats of bitsandbytes. Source: `QuantState.as_dict`
+//! of bitsandbytes 0.50.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{ModelFiles, WeightsError, safetensors::write_safetensors};
+use crate::base::{
+    ArrayShape, DType, Literal, Part, Scheme,
+    codebook::{NF4, dynamic_map},
+    output::{parent, sync_folder, temporary, write_file},
+};
+
+/// Size of the tensors of a shard in bytes, above which another begins.
+const SHARD: usize = 1 << 30;
+
+/// Elements of `absmax` in a block of double quantization.
+const NESTED_BLOCK: usize = 256;
+
+/// Files that are copied from the model's folder, where it has them.
+const COPIED: [&str; 6] = [
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+];
+
+/// A quantized weight `[rows, columns]`.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedWeight<'a> {
+    /// Its Hugging Face name, which ends in `.weight`.
+    pub name: &'a str,
+    /// [`Scheme::Nf4`] or [`Scheme::Nf4Double`].
+    pub scheme: Scheme,
+    /// Output features.
+    pub rows: usize,
+    /// Input features.
+    pub columns: usize,
+    /// The element type that it had.
+    pub dtype: DType,
+    /// Its parts, in the order of [`Scheme::parts`]: flat, row-major, little-endian.
+    pub parts: &'a [&'a [u8]],
+}
+
+impl QuantizedWeight<'_> {
+    /// The arrays that bitsandbytes stores, by name.
+    fn tensors(&self) -> BTreeMap<String, Literal> {
+        let Self { name, scheme, parts, .. } = *self;
+        let mut tensors = BTreeMap::new();
+        let mut offset = None;
+        for (format, bytes) in scheme.parts().iter().zip(parts) {
+            let count = bytes.len() / format.dtype.bytes();
+            let (name, dims) = match format.part {
+                Part::Codes => (name.to_owned(), vec![count, 1]),
+                Part::Offset => {
+                    offset = bytes.first_chunk().map(|bytes| f32::from_le_bytes(*bytes));
+                    continue;
+                }
+                part => (format!("{name}.{}", part.name()), vec![count]),
+            };
+            tensors.insert(name, Literal::from_bytes(ArrayShape::new(format.dtype, dims), bytes.to_vec()));
+        }
+        tensors.insert(format!("{name}.quant_map"), Literal::f32s([NF4.len()], &NF4));
+        if offset.is_some() {
+            let map = dynamic_map();
+            tensors.insert(format!("{name}.nested_quant_map"), Literal::f32s([map.len()], &map));
+        }
+        let state = self.state(offset).to_string().into_bytes();
+        let shape = ArrayShape::new(DType::U8, [state.len()]);
+        tensors.insert(format!("{name}.quant_state.bitsandbytes__nf4"), Literal::from_bytes(shape, state));
+        tensors
+    }
+
+    fn state(&self, offset: Option<f32>) -> Value {
+        let mut state = json!({
+            "quant_type": "nf4",
+            "blocksize": 64,
+            "dtype": torch_name(self.dtype),
+            "shape": [self.rows, self.columns],
+        });
+        if let Some(offset) = offset {
+            state["nested_blocksize"] = json!(NESTED_BLOCK);
+            state["nested_dtype"] = json!("float32");
+            state["nested_offset"] = json!(f64::from(offset));
+        }
+        state
+    }
+}
+
+/// PyTorch's name of a type that weights have.
+fn torch_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::BF16 => "bfloat16",
+        DType::F16 => "float16",
+        _ => "float32",
+    }
+}
+
+/// A folder that is written beside its path and renamed when it is complete.
+#[derive(Debug)]
+pub struct QuantizedFolder {
+    path: PathBuf,
+    beside: TempDir,
+    shard: BTreeMap<String, Literal>,
+    /// The names in each shard that is written.
+    written: Vec<Vec<String>>,
+    bytes: usize,
+}
+
+impl QuantizedFolder {
+    /// Begins a folder at `path`, whose parent exists and which does not.
+    ///
+    /// # Errors
+    /// [`WeightsError::Io`] if `path` exists, or its parent cannot be written.
+    pub fn create(path: &Path) -> Result<Self, WeightsError> {
+        if path.symlink_metadata().is_ok() {
+            return Err(failed("create", path)(io::ErrorKind::AlreadyExists.into()));
+        }
+        let beside = temporary(0o777).tempdir_in(parent(path)).map_err(failed("create", path))?;
+        Ok(Self { path: path.to_owned(), beside, shard: BTreeMap::new(), written: vec![], bytes: 0 })
+    }
+
+    /// Adds a weight.
+    ///
+    /// # Errors
+    /// If the scheme is not one of bitsandbytes' 4-bit formats, a part has another size than the scheme gives it, or a shard
+    /// cannot be written.
+    pub fn add_quantized(&mut self, weight: QuantizedWeight<'_>) -> Result<(), WeightsError> {
+        let QuantizedWeight { scheme, rows, columns, parts, .. } = weight;
+        let wrong = |problem| {
+            let (path, name) = (self.path.clone(), weight.name.to_owned());
+            Err(WeightsError::Tensor { path, name, problem })
+        };
+        if !matches!(scheme, Scheme::Nf4 | Scheme::Nf4Double) {
+            return wrong(format!("expected scheme nf4 or nf4-double, found {}", scheme.name()));
+        }
+        let sizes = scheme.parts().iter().map(|part| part.extent.count(rows, columns) * part.dtype.bytes());
+        let (expected, found): (Vec<_>, Vec<_>) =
+            (sizes.collect(), parts.iter().map(|part| part.len()).collect());
+        if expected != found {
+            return wrong(format!("expected parts of {expected:?} bytes, found {found:?}"));
+        }
+        self.add_all(weight.tensors())
+    }
+
+    /// Adds a tensor that is not quantized.
+    ///
+    /// # Errors
+    /// If a shard cannot be written.
+    pub fn add(&mut self, name: &str, tensor: Literal) -> Result<(), WeightsError> {
+        self.add_all(BTreeMap::from([(name.to_owned(), tensor)]))
+    }
+
+    /// Adds the tensors of one weight, which are not divided among shards.
+    fn add_all(&mut self, tensors: BTreeMap<String, Literal>) -> Result<(), WeightsError> {
+        self.bytes += size(&tensors);
+        self.shard.extend(tensors);
+        if size(&self.shard) >= SHARD { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), WeightsError> {
+        let shard = std::mem::take(&mut self.shard);
+        let path = self.beside.path().join(numbered(self.written.len()));
+        write_safetensors(&path, &shard, &BTreeMap::from([("format".to_owned(), "pt".to_owned())]))?;
+        self.written.push(shard.into_keys().collect());
+        Ok(())
+    }
+
+    /// Writes the configuration of `model` with its quantization and copies its other files, then renames the folder to its
+    /// path.
+    ///
+    /// # Errors
+    /// If a file of `model` cannot be read, or one of the folder written.
+    pub fn finish(mut self, model: &ModelFiles, scheme: Scheme) -> Result<(), WeightsError> {
+        if !self.shard.is_empty() {
+            self.flush()?;
+        }
+        self.name_shards()?;
+        let mut config = model.config()?;
+        config["quantization_config"] = json!({
+            "quant_method": "bitsandbytes",
+            "load_in_4bit": true,
+            "load_in_8bit": false,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": scheme == Scheme::Nf4Double,
+            "bnb_4bit_quant_storage": "uint8",
+            "bnb_4bit_compute_dtype": config.get("dtype").or(config.get("torch_dtype")).cloned().unwrap_or(json!("float32")),
+        });
+        self.write("config.json", format!("{config:#}\n").as_bytes())?;
+        for file in COPIED {
+            let source = model.path().join(file);
+            if source.is_file() {
+                let bytes = fs::read(&source).map_err(failed("read", &source))?;
+                self.write(file, &bytes)?;
+            }
+        }
+        let Self { path, beside, .. } = self;
+        let folder = beside.path().to_owned();
+        fs::rename(&folder, &path).map_err(failed("create", &path))?;
+        // Its path is another now: there is nothing to remove.
+        let _ = beside.keep();
+        sync_folder(parent(&path)).map_err(failed("create", &path))
+    }
+
+    /// Gives the shards their names, which have their number in them, and writes the index if there are several.
+    fn name_shards(&self) -> Result<(), WeightsError> {
+        let count = self.written.len();
+        let mut index = serde_json::Map::new();
+        for (number, names) in self.written.iter().enumerate() {
+            let file = match count {
+                1 => "model.safetensors".to_owned(),
+                _ => format!("model-{:05}-of-{count:05}.safetensors", number + 1),
+            };
+            let from = self.beside.path().join(numbered(number));
+            fs::rename(&from, self.beside.path().join(&file))
+                .map_err(failed("write", &self.path.join(&file)))?;
+            index.extend(names.iter().map(|name| (name.clone(), json!(file))));
+        }
+        if count > 1 {
+            let index = json!({"metadata": {"total_size": self.bytes}, "weight_map": index});
+            self.write("model.safetensors.index.json", format!("{index:#}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<(), WeightsError> {
+        write_file(&self.beside.path().join(file), bytes).map_err(failed("write", &self.path.join(file)))
+    }
+}
+
+fn numbered(shard: usize) -> String {
+    format!("{shard}.safetensors")
+}
+
+fn size(tensors: &BTreeMap<String, Literal>) -> usize {
+    tensors.values().map(|tensor| tensor.bytes().len()).sum()
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WeightsError {
+    let path = path.to_owned();
+    move |source| WeightsError::Io { action, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::read_safetensors;
+
+    /// What transformers saved is written again from its parts, and must be the same.
+    #[track_caller]
+    fn check(scheme: Scheme) {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bitsandbytes").join(scheme.name());
+        let expected = read_safetensors(&golden.join("model.safetensors")).unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("quantized");
+        let mut folder = QuantizedFolder::create(&path).unwrap();
+        for (name, tensor) in &expected {
+            let Some(state) = expected.get(&format!("{name}.quant_state.bitsandbytes__nf4")) else {
+                let is_weight = name.ends_with("norm.weight")
+                    || name.ends_with("tokens.weight")
+                    || name == "lm_head.weight";
+                if is_weight {
+                    folder.add(name, tensor.clone()).unwrap();
+                }
+                continue;
+            };
+            let state: Value = serde_json::from_slice(state.bytes()).unwrap();
+            let size = |at: usize| state["shape"][at].as_u64().unwrap() as usize;
+            let offset = state["nested_offset"].as_f64().map(|offset| (offset as f32).to_le_bytes());
+            let parts: Vec<&[u8]> = scheme
+                .parts()
+                .iter()
+                .map(|format| match format.part {
+                    Part::Codes => tensor.bytes(),
+                    Part::Offset => offset.as_ref().unwrap(),
+                    part => expected[&format!("{name}.{}", part.name())].bytes(),
+                })
+                .collect();
+            let weight = QuantizedWeight {
+                name,
+                scheme,
+                rows: size(0),
+                columns: size(1),
+                dtype: DType::F32,
+                parts: &parts,
+            };
+            folder.add_quantized(weight).unwrap();
+        }
+        folder.finish(&ModelFiles::open(&golden).unwrap(), scheme).unwrap();
+        let found = read_safetensors(&path.join("model.safetensors")).unwrap();
+        assert!(found.keys().eq(expected.keys()));
+        for (name, tensor) in &expected {
+            if name.contains(".quant_state.") {
+                let json = |tensor: &Literal| serde_json::from_slice::<Value>(tensor.bytes()).unwrap();
+                assert_eq!(json(&found[name]), json(tensor), "{name}");
+            } else {
+                assert_eq!(&found[name], tensor, "{name}");
+            }
+        }
+        let config: Value = serde_json::from_slice(&fs::read(path.join("config.json")).unwrap()).unwrap();
+        assert_eq!(
+            config["quantization_config"]["bnb_4bit_use_double_quant"],
+            json!(scheme == Scheme::Nf4Double)
+        );
+        assert!(path.join("generation_config.json").is_file());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+        let error = QuantizedFolder::create(&path).unwrap_err().to_string();
+        assert_eq!(error, format!("cannot create {}", path.display()));
+    }
+
+    #[test]
+    fn a_folder_is_what_transformers_saves() {
+        check(Scheme::Nf4);
+        check(Scheme::Nf4Double);
+    }
+
+    #[test]
+    fn parts_of_another_size_or_scheme_are_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = QuantizedFolder::create(&parent.path().join("q")).unwrap();
+        let mut check = |scheme, parts: &[&[u8]], expect: &str| {
+            let weight =
+                QuantizedWeight { name: "w", scheme, rows: 2, columns: 64, dtype: DType::BF16, parts };
+            let error = folder.add_quantized(weight).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("tensor `w`: {expect}")), "{error}");
+        };
+        check(Scheme::Int8, &[], "expected scheme nf4 or nf4-double, found int8");
+        check(Scheme::Nf4, &[&[0; 64], &[0; 4]], "expected parts of [64, 8] bytes, found [64, 4]");
+    }
+}
