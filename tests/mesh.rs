@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use hloom::{
-    base::{DType, Partitioner},
+    base::{DType, Partitioner, Scheme},
     mesh::{check, load},
-    model::{Config, LoraSpec, builtin_names},
+    model::{BaseStorage, Config, LoraSpec, builtin_names},
     pjrt::ProgramFormat,
     runtime::Engine,
     step::{StepKind, StepSpec, Workload, build, tensors},
@@ -35,6 +35,7 @@ const LARGE: &[&str] = &["llama3.1-70b", "llama3.1-405b"];
 const MEANT: &[(&str, usize, &[&str])] = &[
     ("single", 1, ALL),
     ("fsdp2", 2, ALL),
+    ("rtx4090-2", 2, LLAMAS),
     ("data8", 8, ALL),
     ("fsdp8", 8, ALL),
     ("tensor8", 8, LLAMAS),
@@ -56,8 +57,11 @@ fn every_shipped_config_is_right_for_its_models() {
             let config = Config::builtin(model).unwrap();
             let lora = LoraSpec::all_linear(8, 16.0).resolve(&config).unwrap();
             let (dtype, batch, seq) = (DType::BF16, *devices, 512);
-            let tensors = tensors(Workload::new(&config, &lora, dtype, batch, seq));
-            let report = check(&loaded, &tensors, Some(*devices));
+            let workload = Workload::new(&config, &lora, dtype, batch, seq);
+            // The cards for which a base is quantized.
+            let base =
+                if *name == "rtx4090-2" { BaseStorage::Quantized(Scheme::Nf4Double) } else { workload.base };
+            let report = check(&loaded, &tensors(Workload { base, ..workload }), Some(*devices));
             let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
             assert!(problems.is_empty(), "{model}:\n{}", problems.join("\n"));
             // A policy is made use of by a model whose heads are odd in number, and where an axis is for two dimensions.

@@ -12,6 +12,7 @@ pub mod inspect;
 mod module_file;
 pub mod module_page;
 mod parsed;
+mod quantized_cache;
 pub mod resolve;
 pub mod resources;
 pub mod settings;

@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{AppError, Starter, Status, defaults};
+use super::{AppError, Starter, Status, defaults, quantized_cache};
 use crate::{
     base::{Diagnostic, Setting, did_you_mean, nearest_hint},
-    model::{Config, builtin_names},
+    model::{BaseStorage, Config, builtin_names},
     pjrt::Plugin,
     step::StepError,
     store::{Network, PACKAGES, Package, Store, package},
@@ -60,6 +60,19 @@ impl Resources {
         };
         named.model.warnings.iter().for_each(|warning| status.warning(&warning.to_string()));
         Ok(named)
+    }
+
+    /// Takes the weights of `model` from the store, quantized as `base` says; they are quantized on first use.
+    ///
+    /// # Errors
+    /// If a weight cannot be read, or the store cannot be written.
+    pub fn quantize(
+        &self,
+        model: &mut Model,
+        base: BaseStorage,
+        status: &mut dyn Status,
+    ) -> Result<(), AppError> {
+        quantized_cache::quantized(model, base, &self.store, status)
     }
 
     /// Loads the plugin for a target: the given file, else the one in the store, else the one installed in Python, else one

@@ -11,7 +11,7 @@ pub trait Status {
     /// A phase of unknown length begins.
     fn phase(&mut self, name: &str);
 
-    /// Bytes of a package have been fetched, of `total` if that is known.
+    /// Bytes of `name`, such as a package, have been fetched or converted, of `total` if that is known.
     fn fetched(&mut self, name: &str, bytes: u64, total: Option<u64>);
 
     /// The phase or the download has ended.

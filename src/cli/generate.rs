@@ -64,7 +64,11 @@ impl Generate {
         let starter = device.starter(env)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
         let resources = device.resources(&env.store);
-        let NamedModel { model, .. } = resources.model(Some(&model), &mut reporter)?;
+        let NamedModel { mut model, .. } = resources.model(Some(&model), &mut reporter)?;
+        let platforms = [devices.target().platform()];
+        let compute_type = ComputeType::new(dtype.as_ref(), model.config.dtype, &platforms);
+        let base = resolve::base_storage(base.as_ref(), &model.config, compute_type.dtype);
+        resources.quantize(&mut model, base, &mut reporter)?;
         let config = &model.config;
         let tokenizer = model.tokenizer(std::time::SystemTime::now())?;
         let prompt = encode(&tokenizer, &prompt, if raw { Form::Raw } else { Form::Chat })?;
@@ -83,10 +87,9 @@ impl Generate {
             None => (LoraPlan::none(config), Default::default()),
         };
 
-        let compute_type = ComputeType::new(dtype.as_ref(), config.dtype, &[devices.target().platform()]);
         compute_type.notice().iter().for_each(|notice| reporter.line(notice));
         let dtype = compute_type.dtype;
-        let base = resolve::base_storage(base.as_ref(), config, dtype);
+
         let workload = Workload { base, ..Workload::new(config, &plan, dtype, 1, seq) };
         // A single row is not sharded over the batch axes of the mesh.
         let mesh = devices.plan(Workload { batch: devices.batch_shards(), ..workload })?;

@@ -67,13 +67,14 @@ impl Train {
         let resources = Resources::new(&env.store, network(settings.offline));
         let starter = worker::starter(env, settings.timeout)?;
         let mut reporter = Reporter::new(&mut *env.err, env.err_kind, output);
-        let NamedModel { model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
+        let NamedModel { mut model, base } = resources.model(settings.model.as_deref(), &mut reporter)?;
         if let Some(bundle) = &bundle {
             bundle.check_model(&model.config)?;
         }
         let platforms = [devices.target().platform()];
         let compute_type = ComputeType::new(settings.dtype.as_ref(), model.config.dtype, &platforms);
         let base_storage = resolve::base_storage(settings.base.as_ref(), &model.config, compute_type.dtype);
+        resources.quantize(&mut model, base_storage, &mut reporter)?;
         let lora =
             resolve::lora_plan(&requested.lora, &model.config).map_err(|diagnostics| match &bundle {
                 Some(bundle) => train_from_bundle::wrong_manifest(bundle, &diagnostics),

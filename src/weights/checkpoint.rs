@@ -91,6 +91,11 @@ impl Checkpoint {
         self.tensors.get(name).map(|tensor| &tensor.info)
     }
 
+    /// Bytes of a tensor in its file; `None` if it is missing.
+    pub fn stored_bytes(&self, name: &str) -> Option<usize> {
+        self.tensors.get(name).map(|tensor| tensor.bytes.len())
+    }
+
     /// Reads a window of a tensor, one index range per dimension, from the mapped file into `out`: row-major,
     /// little-endian, as `dtype` (f32, bf16 or f16, rounded to nearest even).
     ///
