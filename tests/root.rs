@@ -12,6 +12,7 @@ mod files;
 mod grammar;
 mod host_memory;
 mod inspect;
+mod merge;
 mod mesh;
 mod model_files;
 mod op_names;

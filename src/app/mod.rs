@@ -9,6 +9,7 @@ mod error;
 mod fit_report;
 pub mod hlo_files;
 pub mod inspect;
+pub mod merge;
 mod module_file;
 pub mod module_page;
 mod parsed;

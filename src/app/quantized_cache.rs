@@ -8,7 +8,7 @@ use crate::{
     model::{BaseStorage, Param, base_params},
     store::Store,
     train::Model,
-    weights::{Checkpoint, QuantizedFolder, QuantizedWeight, StoredType, WeightsError},
+    weights::{Checkpoint, FolderWriter, QuantizedWeight, StoredType, WeightsError, quantization_config},
 };
 
 /// Folder of the store that has a folder for each model and scheme.
@@ -50,7 +50,7 @@ pub(super) fn quantized(
 fn write(model: &Model, scheme: Scheme, path: &Path, status: &mut dyn Status) -> Result<(), WeightsError> {
     let checkpoint = &model.checkpoint;
     let total = checkpoint.names().filter_map(|name| checkpoint.stored_bytes(name)).sum::<usize>() as u64;
-    let (mut folder, mut done) = (QuantizedFolder::create(path)?, 0);
+    let (mut folder, mut done) = (FolderWriter::create(path)?, 0);
     for spec in base_params(&model.config) {
         for name in spec.stored_names() {
             status.fetched("quantizing", done, Some(total));
@@ -71,7 +71,9 @@ fn write(model: &Model, scheme: Scheme, path: &Path, status: &mut dyn Status) ->
             done += checkpoint.stored_bytes(&name).unwrap_or(0) as u64;
         }
     }
-    folder.finish(&model.files, scheme)?;
+    let mut config = model.files.config()?;
+    config["quantization_config"] = quantization_config(&config, scheme);
+    folder.finish(&model.files, &config)?;
     status.done();
     Ok(())
 }

@@ -20,6 +20,8 @@ mod generate;
 
 mod dump;
 
+mod merge;
+
 mod diff;
 
 mod figures;
@@ -75,6 +77,8 @@ enum Command {
     Parity(parity::Parity),
     /// Generate text greedily, with or without an adapter
     Generate(generate::Generate),
+    /// Merge an adapter into its base model, to a Hugging Face folder
+    Merge(merge::Merge),
     /// Compile a training step for devices that need not be present, into a bundle
     Compile(Box<compile::Compile>),
     /// Carry out the request in a folder, for the parent at the other end of standard input
@@ -192,6 +196,7 @@ fn command(command: Command, env: &mut Env<'_>) -> Result<Answer, Failure> {
         Command::Train(train) => train.run(env),
         Command::Parity(parity) => parity.run(env),
         Command::Generate(generate) => generate.run(env),
+        Command::Merge(merge) => merge.run(env),
         Command::Compile(compile) => compile.run(env),
         Command::CompileWorker { folder } => worker::serve(&folder),
         Command::Dump(dump) => dump.run(env),

@@ -20,18 +20,18 @@ mod layout;
 
 mod checkpoint;
 mod fingerprint;
+mod folder_writer;
 mod model_files;
 mod names;
-mod quantized_folder;
 
 mod peft;
 
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
 pub(crate) use files::refuse_dangling;
+pub use folder_writer::{FolderWriter, QuantizedWeight, quantization_config};
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, TargetModules, read_adapter, write_adapter};
-pub use quantized_folder::{QuantizedFolder, QuantizedWeight};
 pub use safetensors::{read_safetensors, write_safetensors};
 pub use stored::{Quantization, StoredType};
 pub use tensor::TensorInfo;

@@ -1,5 +1,5 @@
-//! Hugging Face folders of models in 4-bit NormalFloat, with the names and formats of bitsandbytes. Source: `QuantState.as_dict`
-//! of bitsandbytes 0.50.
+//! Hugging Face folders of models, also of weights in 4-bit NormalFloat with the names and formats of bitsandbytes. Source:
+//! `QuantState.as_dict` of bitsandbytes 0.50.
 
 use std::{
     collections::BTreeMap,
@@ -32,6 +32,22 @@ const COPIED: [&str; 6] = [
     "added_tokens.json",
     "chat_template.jinja",
 ];
+
+/// Folder of further chat templates, copied too.
+const TEMPLATES: &str = "additional_chat_templates";
+
+/// `quantization_config` of a config.json whose other fields are `config`: weights by `scheme`, of 4-bit NormalFloat.
+pub fn quantization_config(config: &Value, scheme: Scheme) -> Value {
+    json!({
+        "quant_method": "bitsandbytes",
+        "load_in_4bit": true,
+        "load_in_8bit": false,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": scheme == Scheme::Nf4Double,
+        "bnb_4bit_quant_storage": "uint8",
+        "bnb_4bit_compute_dtype": config.get("dtype").or(config.get("torch_dtype")).cloned().unwrap_or(json!("float32")),
+    })
+}
 
 /// A quantized weight `[rows, columns]`.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +122,7 @@ fn torch_name(dtype: DType) -> &'static str {
 
 /// A folder that is written beside its path and renamed when it is complete.
 #[derive(Debug)]
-pub struct QuantizedFolder {
+pub struct FolderWriter {
     path: PathBuf,
     beside: TempDir,
     shard: BTreeMap<String, Literal>,
@@ -115,7 +131,7 @@ pub struct QuantizedFolder {
     bytes: usize,
 }
 
-impl QuantizedFolder {
+impl FolderWriter {
     /// Begins a folder at `path`, whose parent exists and which does not.
     ///
     /// # Errors
@@ -174,33 +190,21 @@ impl QuantizedFolder {
         Ok(())
     }
 
-    /// Writes the configuration of `model` with its quantization and copies its other files, then renames the folder to its
-    /// path.
+    /// Writes `config` as config.json, copies the other files of `model`, then renames the folder to its path.
     ///
     /// # Errors
     /// If a file of `model` cannot be read, or one of the folder written.
-    pub fn finish(mut self, model: &ModelFiles, scheme: Scheme) -> Result<(), WeightsError> {
+    pub fn finish(mut self, model: &ModelFiles, config: &Value) -> Result<(), WeightsError> {
         if !self.shard.is_empty() {
             self.flush()?;
         }
         self.name_shards()?;
-        let mut config = model.config()?;
-        config["quantization_config"] = json!({
-            "quant_method": "bitsandbytes",
-            "load_in_4bit": true,
-            "load_in_8bit": false,
-            "bnb_4bit_quant_type": "nf4",
-            "bnb_4bit_use_double_quant": scheme == Scheme::Nf4Double,
-            "bnb_4bit_quant_storage": "uint8",
-            "bnb_4bit_compute_dtype": config.get("dtype").or(config.get("torch_dtype")).cloned().unwrap_or(json!("float32")),
-        });
         self.write("config.json", format!("{config:#}\n").as_bytes())?;
-        for file in COPIED {
-            let source = model.path().join(file);
-            if source.is_file() {
-                let bytes = fs::read(&source).map_err(failed("read", &source))?;
-                self.write(file, &bytes)?;
-            }
+        if model.path().is_dir() {
+            self.copy_beside(model.path())?;
+        } else {
+            self.write("tokenizer.json", &model.tokenizer_json()?)?;
+            self.write("tokenizer_config.json", format!("{:#}\n", model.tokenizer_config()?).as_bytes())?;
         }
         let Self { path, beside, .. } = self;
         let folder = beside.path().to_owned();
@@ -208,6 +212,22 @@ impl QuantizedFolder {
         // Its path is another now: there is nothing to remove.
         let _ = beside.keep();
         sync_folder(parent(&path)).map_err(failed("create", &path))
+    }
+
+    fn copy_beside(&self, folder: &Path) -> Result<(), WeightsError> {
+        let copy = |file: &str| {
+            let source = folder.join(file);
+            let bytes = fs::read(&source).map_err(failed("read", &source))?;
+            self.write(file, &bytes)
+        };
+        COPIED.into_iter().filter(|file| folder.join(file).is_file()).try_for_each(copy)?;
+        let Ok(entries) = fs::read_dir(folder.join(TEMPLATES)) else { return Ok(()) };
+        let created = self.beside.path().join(TEMPLATES);
+        fs::create_dir(&created).map_err(failed("create", &created))?;
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .try_for_each(|name| copy(&format!("{TEMPLATES}/{name}")))
     }
 
     /// Gives the shards their names, which have their number in them, and writes the index if there are several.
@@ -262,7 +282,7 @@ mod tests {
         let expected = read_safetensors(&golden.join("model.safetensors")).unwrap();
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("quantized");
-        let mut folder = QuantizedFolder::create(&path).unwrap();
+        let mut folder = FolderWriter::create(&path).unwrap();
         for (name, tensor) in &expected {
             let Some(state) = expected.get(&format!("{name}.quant_state.bitsandbytes__nf4")) else {
                 let is_weight = name.ends_with("norm.weight")
@@ -295,7 +315,10 @@ mod tests {
             };
             folder.add_quantized(weight).unwrap();
         }
-        folder.finish(&ModelFiles::open(&golden).unwrap(), scheme).unwrap();
+        let model = ModelFiles::open(&golden).unwrap();
+        let mut config = model.config().unwrap();
+        config["quantization_config"] = quantization_config(&config, scheme);
+        folder.finish(&model, &config).unwrap();
         let found = read_safetensors(&path.join("model.safetensors")).unwrap();
         assert!(found.keys().eq(expected.keys()));
         for (name, tensor) in &expected {
@@ -313,7 +336,7 @@ mod tests {
         );
         assert!(path.join("generation_config.json").is_file());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
-        let error = QuantizedFolder::create(&path).unwrap_err().to_string();
+        let error = FolderWriter::create(&path).unwrap_err().to_string();
         assert_eq!(error, format!("cannot create {}", path.display()));
     }
 
@@ -326,7 +349,7 @@ mod tests {
     #[test]
     fn parts_of_another_size_or_scheme_are_refused() {
         let parent = tempfile::tempdir().unwrap();
-        let mut folder = QuantizedFolder::create(&parent.path().join("q")).unwrap();
+        let mut folder = FolderWriter::create(&parent.path().join("q")).unwrap();
         let mut check = |scheme, parts: &[&[u8]], expect: &str| {
             let weight =
                 QuantizedWeight { name: "w", scheme, rows: 2, columns: 64, dtype: DType::BF16, parts };

@@ -1,0 +1,134 @@
+//! An adapter merged into its base model.
+
+use std::path::Path;
+
+use half::{bf16, f16};
+use ndarray::{Array2, ArrayViewMut2, linalg::general_mat_mul};
+use serde_json::json;
+
+use super::{AppError, Status};
+use crate::{
+    base::{ArrayShape, DType, Literal},
+    model::{Adapted, AdapterId, Config, Factor, Linear, Param, TrainableId, base_params},
+    train::{Model, OpenedAdapter, TrainableValues},
+    weights::{FolderWriter, WeightsError},
+};
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Tensors of the folder.
+    pub tensors: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Weights that the adapter changed.
+    pub merged: usize,
+}
+
+/// Writes `model` with `adapter` merged into it to a Hugging Face folder at `path`, which must not exist, with weights of `dtype`
+/// (f32, bf16 or f16). A merged weight is `W + scale B A`, computed in float32 and rounded once. Quantized weights are dequantized.
+///
+/// # Errors
+/// If a tensor cannot be read, or the folder cannot be written.
+pub fn merge(
+    model: &Model,
+    adapter: &OpenedAdapter,
+    dtype: DType,
+    path: &Path,
+    status: &mut dyn Status,
+) -> Result<Merged, AppError> {
+    let mut folder = FolderWriter::create(path)?;
+    let params = base_params(&model.config);
+    let sizes = params.iter().map(|spec| {
+        let numel: usize = spec.dims().iter().map(|&(_, size)| size).product();
+        numel * dtype.bytes()
+    });
+    let total: usize = sizes.sum();
+    let (mut tensors, mut bytes, mut merged) = (0, 0, 0);
+    for spec in &params {
+        for (layer, name) in spec.stored_names().into_iter().enumerate() {
+            status.fetched("merging", bytes as u64, Some(total as u64));
+            let adapted = match spec.param {
+                Param::Weight(linear) => adapter.plan.get(layer, linear).map(|adapted| (linear, adapted)),
+                _ => None,
+            };
+            let literal = match adapted {
+                None => model.checkpoint.literal(&name, dtype)?,
+                Some((linear, adapted)) => {
+                    merged += 1;
+                    let weight = model.checkpoint.literal(&name, DType::F32)?;
+                    let place = Place { linear, layer, adapted };
+                    rounded(place.merged(weight, adapter, &model.config), dtype)
+                }
+            };
+            (tensors, bytes) = (tensors + 1, bytes + literal.bytes().len());
+            folder.add(&name, literal)?;
+            model.checkpoint.release(&name)?;
+        }
+    }
+    folder.finish(&model.files, &config(model, dtype)?)?;
+    status.done();
+    Ok(Merged { tensors, bytes, merged })
+}
+
+/// A linear of a layer, with its adapter.
+struct Place {
+    linear: Linear,
+    layer: usize,
+    adapted: Adapted,
+}
+
+impl Place {
+    /// `W + scale B A` of a float32 weight `[out, in]`.
+    fn merged(&self, weight: Literal, adapter: &OpenedAdapter, config: &Config) -> Literal {
+        let &Self { linear, layer, adapted: Adapted { rank, scale } } = self;
+        let (inputs, outputs) = linear.features(config);
+        let rows = |factor, features| {
+            let id = TrainableId::Adapter(AdapterId { linear, factor });
+            let rows = rows_of(&adapter.factors, id, layer, rank);
+            Array2::from_shape_vec((rank, features), rows).expect("factors have the features of their linear")
+        };
+        let (a, b) = (rows(Factor::A, inputs), rows(Factor::B, outputs));
+        let mut values = weight.to_f32s();
+        let matrix = ArrayViewMut2::from_shape((outputs, inputs), &mut values);
+        let mut matrix = matrix.expect("the shapes of weights are checked when a model is opened");
+        general_mat_mul(scale as f32, &b.t(), &a, 1.0, &mut matrix);
+        Literal::f32s([outputs, inputs], &values)
+    }
+}
+
+/// A float32 array as `dtype`, rounded to nearest even.
+fn rounded(literal: Literal, dtype: DType) -> Literal {
+    let shape = ArrayShape::new(dtype, literal.shape().dims.clone());
+    let values = literal.to_f32s();
+    let bytes = match dtype {
+        DType::BF16 => values.into_iter().flat_map(|value| bf16::from_f32(value).to_le_bytes()).collect(),
+        DType::F16 => values.into_iter().flat_map(|value| f16::from_f32(value).to_le_bytes()).collect(),
+        _ => return literal,
+    };
+    Literal::from_bytes(shape, bytes)
+}
+
+/// The config.json of a merged model: of plain weights of `dtype`, and tied only if the weights are.
+fn config(model: &Model, dtype: DType) -> Result<serde_json::Value, WeightsError> {
+    let mut config = model.files.config()?;
+    if let Some(fields) = config.as_object_mut() {
+        fields.remove("quantization_config");
+        fields.remove("torch_dtype");
+    }
+    config["dtype"] = json!(match dtype {
+        DType::BF16 => "bfloat16",
+        DType::F16 => "float16",
+        _ => "float32",
+    });
+    config["tie_word_embeddings"] = json!(model.config.tie_word_embeddings);
+    Ok(config)
+}
+
+/// The first `rank` rows of a stack at `layer`; empty if there is no such stack.
+fn rows_of(factors: &TrainableValues, id: TrainableId, layer: usize, rank: usize) -> Vec<f32> {
+    let Some(stack) = factors.get(&id) else { return vec![] };
+    let [_, max_rank, features @ ..] = &stack.shape().dims[..] else { return vec![] };
+    let features: usize = features.iter().product();
+    stack.to_f32s()[layer * max_rank * features..][..rank * features].to_vec()
+}

@@ -1,0 +1,60 @@
+//! Adapters merged into their base models.
+
+use std::path::Path;
+
+use hloom::{
+    app::merge::{Merged, merge},
+    base::{DType, Literal},
+    model::LoraPlan,
+    pjrt::ProgramFormat,
+    runtime::{DeviceMesh, Engine},
+    step::{StepSpec, Workload},
+    store::Silent,
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_plugin},
+    train::{Model, Trainer, open_adapter},
+    weights::{read_adapter, read_safetensors},
+};
+
+use crate::support::{relative_error, world::golden};
+
+/// The logits of a model without adapters.
+fn logits(folder: &Path, ids: &Literal) -> Literal {
+    let model = Model::open(folder).unwrap_or_else(|error| panic!("{error}"));
+    let lora = LoraPlan::none(&model.config);
+    let [batch, seq] = ids.shape().dims[..] else { panic!("expected rows of tokens") };
+    let workload = Workload::new(&model.config, &lora, DType::F32, batch, seq);
+    let templates = TemplateLibrary::embedded();
+    let devices = DeviceMesh::new(None, None).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
+    let spec = StepSpec::new(workload, &templates);
+    let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
+    trainer.logits(ids).unwrap()
+}
+
+#[track_caller]
+fn check(case: &str, dtype: DType, limit: f64) {
+    let folder = golden(case);
+    let model = Model::open(&folder).unwrap();
+    let adapter = open_adapter(read_adapter(&folder).unwrap(), &model.config, case).unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("merged");
+    let Merged { merged, .. } = merge(&model, &adapter, dtype, &out, &mut Silent).unwrap();
+    assert_eq!(merged, adapter.plan.iter().count());
+    let expected = read_safetensors(&folder.join("expected.safetensors")).unwrap();
+    let ids: Vec<i32> = expected["input_ids"].to_f64s().into_iter().map(|id| id as i32).collect();
+    let ids = Literal::s32s(expected["input_ids"].shape().dims.clone(), &ids);
+    let error = relative_error(&logits(&out, &ids).to_f64s(), &expected["logits"].to_f64s());
+    assert!(error < limit, "{case}: {error:e}");
+    let again = merge(&model, &adapter, dtype, &out, &mut Silent).unwrap_err().to_string();
+    assert!(again.starts_with("cannot create "), "{again}");
+}
+
+#[test]
+fn a_merged_model_has_the_logits_of_peft() {
+    // Adapters of several ranks, on some layers, with tied weights, with rank-stabilized scales.
+    for case in ["llama31", "llama32-tied", "plain-rslora", "qwen2"] {
+        check(case, DType::F32, 1e-5);
+    }
+    check("llama31", DType::BF16, 2e-2);
+}
