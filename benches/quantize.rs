@@ -9,8 +9,8 @@ use hloom::{
     weights::{Checkpoint, write_safetensors},
 };
 
-const ROWS: usize = 4096;
-const COLUMNS: usize = 4096;
+const ROWS: usize = 2048;
+const COLUMNS: usize = 2048;
 
 /// Values between -1 and 1, of a generator that any order of blocks leaves as they are.
 fn weight() -> Literal {

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    WeightsError,
+    WeightsError, bitsandbytes,
     files::{self, read_json},
-    layout, quantized, safetensors,
+    layout, safetensors,
     tensor::MappedTensor,
 };
 use crate::base::{Diagnostic, Diagnostics, Location};
@@ -45,11 +45,11 @@ pub(super) fn open(folder: &Path) -> Result<Folder, WeightsError> {
                 let diagnostic = Diagnostic::error(Location::file(folder.display().to_string()), message);
                 warnings.push(diagnostic.with_hint("remove the set that is out of date"));
             }
-            Ok(Folder { tensors: quantized::join(safetensors::open(&single)?)?, warnings })
+            Ok(Folder { tensors: bitsandbytes::join(safetensors::open(&single)?)?, warnings })
         }
         (None, Some(index)) => {
             let Folder { tensors, warnings } = open_shards(folder, &index)?;
-            Ok(Folder { tensors: quantized::join(tensors)?, warnings })
+            Ok(Folder { tensors: bitsandbytes::join(tensors)?, warnings })
         }
         (None, None) => Err(layout::no_weights(folder)),
     }

@@ -13,6 +13,7 @@ mod tensor;
 
 mod safetensors;
 
+mod bitsandbytes;
 mod files;
 mod folder;
 mod gguf;

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use super::{
     WeightsError,
     mapping::Mapping,
-    quantized::{Matrix, Parts, StoredParts},
+    quantized::{Matrix, Parts, StoredParts, unpack},
     stored::{PIECE, READABLE, StoredType, encode},
 };
 use crate::base::{DType, Scheme};
@@ -130,7 +130,7 @@ impl MappedTensor {
         };
         let matrix = Matrix { rows, columns };
         if let StoredType::Quantized(quantization) = &self.info.stored
-            && let Some(row) = quantization.unpack(scheme)
+            && let Some(row) = unpack(*quantization, scheme)
         {
             let (block, bytes) = quantization.block();
             let row_bytes = columns / block * bytes;

@@ -39,12 +39,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::Config;
+    use crate::{base::Diagnostics, model::Config};
 
-    fn read(quantization: Value) -> Result<Config, String> {
+    fn read(quantization: Value) -> Result<Config, Diagnostics> {
         let mut config = serde_json::to_value(toml_of_tiny()).unwrap();
         config[KEY] = quantization;
-        Config::from_hf(&config, "c.json").map_err(|diagnostics| diagnostics.to_string())
+        Config::from_hf(&config, "c.json")
     }
 
     fn toml_of_tiny() -> toml::Value {
@@ -77,7 +77,7 @@ mod tests {
                 "c.json: `quantization_config`: expected 4-bit NormalFloat or 8-bit integers of bitsandbytes, found \
                  {found}\n{hint}"
             );
-            assert_eq!(read(quantization).unwrap_err().trim_end(), expect);
+            assert_eq!(read(quantization).unwrap_err().to_string().trim_end(), expect);
         }
     }
 }

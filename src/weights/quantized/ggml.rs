@@ -4,8 +4,13 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::{Matrix, Source, absmax, blockwise, nibble, pack};
-use crate::weights::WeightsError;
+use super::super::{
+    WeightsError,
+    quantized::blockwise::{Matrix, Source, absmax, blockwise, nibble, pack},
+    stored::Quantization,
+};
+
+use crate::base::Scheme;
 
 const BLOCK: usize = 32;
 
@@ -45,9 +50,21 @@ pub(super) fn quantize_q8_0(
     Ok(())
 }
 
+/// Divides a row of blocks into its codes and its scales.
+type Unpack = fn(&[u8], &mut [u8], &mut [u8]);
+
+/// What divides rows of `quantization` into the parts of `scheme`, if that has the same values.
+pub(crate) fn unpack(quantization: Quantization, scheme: Scheme) -> Option<Unpack> {
+    match (quantization, scheme) {
+        (Quantization::Q4_0, Scheme::Q4_0) => Some(unpack_q4_0),
+        (Quantization::Q8_0, Scheme::Q8_0) => Some(unpack_q8_0),
+        _ => None,
+    }
+}
+
 /// The parts of rows of Q4_0 blocks: a block is a scale and 16 bytes, of which byte `i` has value `i` in its low nibble and value
 /// `i + 16` in its high one.
-pub(in crate::weights) fn unpack_q4_0(blocks: &[u8], codes: &mut [u8], scale: &mut [u8]) {
+fn unpack_q4_0(blocks: &[u8], codes: &mut [u8], scale: &mut [u8]) {
     let (blocks, _) = blocks.as_chunks::<18>();
     let out = codes.chunks_mut(BLOCK / 2).zip(scale.chunks_mut(2));
     for (block, (codes, scale)) in blocks.iter().zip(out) {
@@ -60,7 +77,7 @@ pub(in crate::weights) fn unpack_q4_0(blocks: &[u8], codes: &mut [u8], scale: &m
 }
 
 /// The parts of rows of Q8_0 blocks: a block is a scale and 32 bytes.
-pub(in crate::weights) fn unpack_q8_0(blocks: &[u8], codes: &mut [u8], scale: &mut [u8]) {
+fn unpack_q8_0(blocks: &[u8], codes: &mut [u8], scale: &mut [u8]) {
     let (blocks, _) = blocks.as_chunks::<34>();
     let out = codes.chunks_mut(BLOCK).zip(scale.chunks_mut(2));
     for (block, (codes, scale)) in blocks.iter().zip(out) {

@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Matrix, Source, float, nibble, pack, put_floats};
-use crate::weights::WeightsError;
+use super::super::{
+    WeightsError,
+    quantized::blockwise::{CHUNK, Matrix, Source, float, nibble, pack, put_floats},
+};
 
 const GROUP: usize = 64;
 const LARGEST: f32 = 15.0;
@@ -71,9 +73,9 @@ pub(super) fn quantize(
     zero: &mut [u8],
 ) -> Result<(), WeightsError> {
     let mut values = vec![0.0; matrix.numel()];
-    let pieces = values.par_chunks_mut(super::CHUNK).enumerate();
+    let pieces = values.par_chunks_mut(CHUNK).enumerate();
     pieces.try_for_each(|(piece, out)| {
-        let start = piece * super::CHUNK;
+        let start = piece * CHUNK;
         source.read(start..start + out.len(), out)
     })?;
     let mut groups: Vec<Group> = values.par_chunks(GROUP).map(Group::of).collect();

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Matrix, Source, absmax, float, put_floats};
-use crate::weights::WeightsError;
+use super::super::{
+    WeightsError,
+    quantized::blockwise::{Matrix, Source, absmax, float, put_floats},
+};
 
-pub(super) const LARGEST: f32 = 127.0;
+pub(crate) const LARGEST: f32 = 127.0;
 
 pub(super) fn quantize(
     matrix: Matrix,

@@ -3,16 +3,16 @@
 
 use std::{ops::Range, sync::LazyLock};
 
-use super::{Matrix, Source, absmax, blockwise, nibble, pack, put_floats};
-use crate::{
-    base::codebook::{NF4, dynamic_map},
-    weights::WeightsError,
+use super::super::{
+    WeightsError,
+    quantized::blockwise::{Matrix, Source, absmax, blockwise, nibble, pack, put_floats},
 };
+use crate::base::codebook::{NF4, dynamic_map};
 
 const BLOCK: usize = 64;
 
 /// Elements of `absmax` in a block of double quantization.
-pub(super) const NESTED: usize = 256;
+pub(crate) const NESTED: usize = 256;
 
 /// The largest position in the grid that codes of `absmax` are found by.
 const GRID: f32 = 65535.0;

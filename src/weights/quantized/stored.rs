@@ -1,11 +1,14 @@
 use std::{ops::Range, sync::Arc};
 
-use super::{Matrix, dequantize};
-use crate::{base::Scheme, weights::mapping::Mapping};
+use super::super::{
+    mapping::Mapping,
+    quantized::{blockwise::Matrix, parts::dequantize},
+};
+use crate::base::Scheme;
 
 /// The parts of a weight that is quantized in its file.
 #[derive(Clone, Debug)]
-pub(in crate::weights) struct StoredParts {
+pub(crate) struct StoredParts {
     pub scheme: Scheme,
     pub matrix: Matrix,
     /// In the order of [`Scheme::parts`], each of the size that the scheme gives it.
@@ -14,7 +17,7 @@ pub(in crate::weights) struct StoredParts {
 
 /// The bytes of a part.
 #[derive(Clone, Debug)]
-pub(in crate::weights) enum PartBytes {
+pub(crate) enum PartBytes {
     /// In a mapped file; inside the mapping.
     Mapped(Arc<Mapping>, Range<usize>),
     /// In memory: a scalar, or one for each row.
@@ -32,17 +35,17 @@ impl PartBytes {
 
 impl StoredParts {
     /// The bytes of every part, in order.
-    pub(in crate::weights) fn slices(&self) -> Vec<&[u8]> {
+    pub(crate) fn slices(&self) -> Vec<&[u8]> {
         self.parts.iter().map(PartBytes::bytes).collect()
     }
 
     /// The values `range` of the flattened weight.
-    pub(in crate::weights) fn decode(&self, range: Range<usize>, out: &mut [f32]) {
+    pub(crate) fn decode(&self, range: Range<usize>, out: &mut [f32]) {
         dequantize(self.scheme, self.matrix.columns, &self.slices(), range, out);
     }
 
     /// Releases the memory of mapped pages.
-    pub(in crate::weights) fn release(&self) {
+    pub(crate) fn release(&self) {
         for part in &self.parts {
             if let PartBytes::Mapped(file, range) = part {
                 file.release(range.clone());

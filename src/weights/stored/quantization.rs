@@ -1,10 +1,6 @@
 use std::ops::Range;
 
 use super::{blocks, k_quants};
-use crate::{
-    base::Scheme,
-    weights::quantized::{unpack_q4_0, unpack_q8_0},
-};
 
 /// How ggml stores a tensor in blocks of small integers with float scales. Source: `ggml-common.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,17 +47,8 @@ impl Quantization {
         }
     }
 
-    /// What divides a row of blocks into the codes and scales of `scheme`, if that has the same values.
-    pub(in crate::weights) fn unpack(self, scheme: Scheme) -> Option<fn(&[u8], &mut [u8], &mut [u8])> {
-        match (self, scheme) {
-            (Self::Q4_0, Scheme::Q4_0) => Some(unpack_q4_0),
-            (Self::Q8_0, Scheme::Q8_0) => Some(unpack_q8_0),
-            _ => None,
-        }
-    }
-
     /// Elements and bytes of a block.
-    pub(in crate::weights) fn block(self) -> (usize, usize) {
+    pub(crate) fn block(self) -> (usize, usize) {
         match self {
             Self::Q4_0 => (32, 18),
             Self::Q4_1 => (32, 20),

@@ -6,18 +6,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Matrix, floats, int8, nf4, part_bytes,
-    stored::{PartBytes, StoredParts},
+    StoredType, TensorInfo, WeightsError,
+    quantized::{LARGEST_INT8, Matrix, NESTED, PartBytes, StoredParts, floats, part_bytes},
+    tensor::{MappedTensor, RowOrder},
 };
-use crate::{
-    base::{
-        DType, Part, PartFormat, Scheme,
-        codebook::{NF4, dynamic_map},
-    },
-    weights::{
-        StoredType, TensorInfo, WeightsError,
-        tensor::{MappedTensor, RowOrder},
-    },
+use crate::base::{
+    DType, Part, PartFormat, Scheme,
+    codebook::{NF4, dynamic_map},
 };
 
 /// Ends the name of the JSON of a weight: the type of the codes follows.
@@ -53,7 +48,7 @@ type Tensors = BTreeMap<String, MappedTensor>;
 /// # Errors
 /// If a weight has another format than 4-bit NormalFloat in blocks of 64 or 8-bit integers by rows, or its arrays contradict
 /// each other.
-pub(in crate::weights) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
+pub(super) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
     let states: Vec<String> = tensors.keys().filter(|name| name.contains(STATE)).cloned().collect();
     for state in states {
         let Some((name, _)) = state.split_once(STATE) else { continue };
@@ -94,8 +89,8 @@ impl Weight<'_> {
                 "expected 4-bit NormalFloat in blocks of 64, found {quant_type} in blocks of {blocksize}"
             )));
         }
-        if let Some(found) = nested_blocksize.filter(|&found| found != nf4::NESTED) {
-            return Err(bad(format!("expected absmax in blocks of {}, found {found}", nf4::NESTED)));
+        if let Some(found) = nested_blocksize.filter(|&found| found != NESTED) {
+            return Err(bad(format!("expected absmax in blocks of {}, found {found}", NESTED)));
         }
         let &[rows, columns] = &shape[..] else {
             return Err(bad(format!("expected a matrix, found shape {shape:?}")));
@@ -152,7 +147,7 @@ impl Weight<'_> {
             parts.push(self.checked(format, matrix, part)?);
         }
         let magnitudes = floats(scale.source()).into_iter();
-        let scales = magnitudes.flat_map(|magnitude| (magnitude / int8::LARGEST).to_le_bytes());
+        let scales = magnitudes.flat_map(|magnitude| (magnitude / LARGEST_INT8).to_le_bytes());
         parts[1] = PartBytes::Owned(scales.collect());
         let info = TensorInfo { dims: vec![rows, columns], stored: StoredType::Packed(scheme) };
         let quantized = Some(Arc::new(StoredParts { scheme, matrix, parts }));
