@@ -46,11 +46,14 @@ const ON_V5E: Row = Row { batch: 8, ..row("llama3.1-8b", Some("v5e-8"), "v5e:2x4
 const ON_RTX4090: Row = row("llama3.1-8b", None, "rtx4090:1");
 const ON_H100: Row = row("llama3.1-8b", None, "h100:1");
 
+/// 70B on two cards of 24 GB, with the flags that leave the most room.
+const ON_2_RTX4090: Row = Row { batch: 2, seq: 2048, ..row("llama3.1-70b", Some("rtx4090-2"), "rtx4090:2") };
+
 const fn gb(tenths: u64) -> Option<u64> {
     Some(tenths * 100_000_000)
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 14] = [
     Row { seq: 8192, flags: "--remat-every 9", limit: gb(1500), ..ON_8_MI300X },
     Row { seq: 8192, flags: "--remat offload", limit: gb(1500), ..ON_8_MI300X },
     Row { seq: 2048, flags: "--remat-every 9", limit: gb(1200), ..ON_8_MI300X },
@@ -58,6 +61,15 @@ const ROWS: [Row; 10] = [
     Row { seq: 2048, flags: "--remat offload --offload-weights", limit: gb(135), ..ON_8_MI300X },
     Row { seq: 2048, flags: "--remat offload", limit: gb(35), ..ON_V5E },
     Row { seq: 8192, ..ON_RTX4090 },
+    Row { seq: 4096, flags: "--base nf4", limit: gb(90), ..ON_RTX4090 },
+    // 23 GiB are 24.6 GB.
+    Row { flags: "--base nf4-double --remat-every 9 --loss-chunk 512", limit: gb(246), ..ON_2_RTX4090 },
+    Row {
+        flags: "--base nf4-double --remat-every 9 --loss-chunk 512 --offload-weights",
+        limit: gb(80),
+        ..ON_2_RTX4090
+    },
+    Row { seq: 2048, flags: "--base nf4 --remat-every 9", limit: gb(450), ..ON_8_MI300X },
     Row { model: "llama3.1-70b", seq: 2048, flags: "--remat offload --offload-weights", ..ON_RTX4090 },
     Row { seq: 131_072, flags: "--remat offload", ..ON_H100 },
     Row { seq: 262_144, flags: "--remat offload", ..ON_H100 },
