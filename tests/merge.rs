@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hloom::{
-    app::merge::{Merged, merge},
+    app::merge::{Merged, merge, write_gguf},
     base::{DType, Literal},
     model::LoraPlan,
     pjrt::ProgramFormat,
@@ -57,4 +57,18 @@ fn a_merged_model_has_the_logits_of_peft() {
         check(case, DType::F32, 1e-5);
     }
     check("llama31", DType::BF16, 2e-2);
+}
+
+#[test]
+fn an_adapter_is_written_for_llama_cpp() {
+    let folder = golden("llama31");
+    let model = Model::open(&folder).unwrap();
+    let adapter = open_adapter(read_adapter(&folder).unwrap(), &model.config, "llama31").unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("adapter.gguf");
+    let tensors = write_gguf(&model, &adapter, &path).unwrap();
+    assert_eq!(tensors, 2 * adapter.plan.iter().count());
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(&bytes[..8], b"GGUF\x03\0\0\0");
+    assert_eq!(u64::from_le_bytes(bytes[8..16].try_into().unwrap()), tensors as u64);
 }

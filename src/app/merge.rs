@@ -1,4 +1,4 @@
-//! An adapter merged into its base model.
+//! An adapter merged into its base model, or written for llama.cpp.
 
 use std::path::Path;
 
@@ -9,9 +9,13 @@ use serde_json::json;
 use super::{AppError, Status};
 use crate::{
     base::{ArrayShape, DType, Literal},
-    model::{Adapted, AdapterId, Config, Factor, Linear, Param, TrainableId, base_params},
+    model::{
+        Adapted, AdapterId, Config, Factor, Linear, Param, TrainableId,
+        arch::{Architecture, LLAMA},
+        base_params,
+    },
     train::{Model, OpenedAdapter, TrainableValues},
-    weights::{FolderWriter, WeightsError},
+    weights::{FolderWriter, GgufFactor, WeightsError, write_gguf_lora},
 };
 
 /// What was written.
@@ -71,6 +75,41 @@ pub fn merge(
     Ok(Merged { tensors, bytes, merged })
 }
 
+/// Writes `adapter` as a GGUF file for llama.cpp, which has one `alpha` for all: other scales are in the factors `B`. Returns the
+/// number of its tensors.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_gguf(model: &Model, adapter: &OpenedAdapter, path: &Path) -> Result<usize, AppError> {
+    let config = model.files.config()?;
+    let of_model = config["model_type"].as_str().and_then(Architecture::of_model_type);
+    // llama.cpp stores architectures that it has no name for as a Llama.
+    let architecture = of_model.and_then(|found| found.gguf).or(LLAMA.gguf);
+    let architecture = architecture.expect("llama.cpp has a name for Llama");
+    let alpha = |adapted: &Adapted| adapted.scale * adapted.rank as f64;
+    let of_all = adapter.plan.iter().next().map_or(1.0, |(_, _, adapted)| alpha(&adapted));
+    let mut factors = Vec::new();
+    for (layer, linear, adapted) in adapter.plan.iter() {
+        let place = Place { linear, layer, adapted };
+        let [a, b] = place.factors(adapter, &model.config);
+        let b = b * (alpha(&adapted) / of_all) as f32;
+        let module = Param::Weight(linear).gguf_module().replace('*', &layer.to_string());
+        let factor = |suffix: &str, matrix: Array2<f32>| GgufFactor {
+            name: format!("{module}.weight.{suffix}"),
+            dims: [matrix.nrows(), matrix.ncols()],
+            values: matrix.iter().copied().collect(),
+        };
+        let b = factor("lora_b", b.reversed_axes());
+        let b = match linear {
+            Linear::Query | Linear::Key => b.with_rotary_rows(architecture, model.config.head_dim),
+            _ => b,
+        };
+        factors.extend([factor("lora_a", a), b]);
+    }
+    write_gguf_lora(path, architecture, of_all as f32, &factors)?;
+    Ok(factors.len())
+}
+
 /// A linear of a layer, with its adapter.
 struct Place {
     linear: Linear,
@@ -79,20 +118,25 @@ struct Place {
 }
 
 impl Place {
-    /// `W + scale B A` of a float32 weight `[out, in]`.
-    fn merged(&self, weight: Literal, adapter: &OpenedAdapter, config: &Config) -> Literal {
-        let &Self { linear, layer, adapted: Adapted { rank, scale } } = self;
+    /// The factors `A [rank, in]` and `B [rank, out]`.
+    fn factors(&self, adapter: &OpenedAdapter, config: &Config) -> [Array2<f32>; 2] {
+        let &Self { linear, layer, adapted: Adapted { rank, .. } } = self;
         let (inputs, outputs) = linear.features(config);
-        let rows = |factor, features| {
+        [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| {
             let id = TrainableId::Adapter(AdapterId { linear, factor });
             let rows = rows_of(&adapter.factors, id, layer, rank);
             Array2::from_shape_vec((rank, features), rows).expect("factors have the features of their linear")
-        };
-        let (a, b) = (rows(Factor::A, inputs), rows(Factor::B, outputs));
+        })
+    }
+
+    /// `W + scale B A` of a float32 weight `[out, in]`.
+    fn merged(&self, weight: Literal, adapter: &OpenedAdapter, config: &Config) -> Literal {
+        let (inputs, outputs) = self.linear.features(config);
+        let [a, b] = self.factors(adapter, config);
         let mut values = weight.to_f32s();
         let matrix = ArrayViewMut2::from_shape((outputs, inputs), &mut values);
         let mut matrix = matrix.expect("the shapes of weights are checked when a model is opened");
-        general_mat_mul(scale as f32, &b.t(), &a, 1.0, &mut matrix);
+        general_mat_mul(self.adapted.scale as f32, &b.t(), &a, 1.0, &mut matrix);
         Literal::f32s([outputs, inputs], &values)
     }
 }

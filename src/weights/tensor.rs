@@ -62,7 +62,7 @@ impl RowOrder {
     }
 
     /// Row in Hugging Face order of row `row` of the file.
-    fn hf_row(self, row: usize) -> usize {
+    pub(super) fn hf_row(self, row: usize) -> usize {
         match self {
             Self::Same => row,
             Self::Interleaved { head_dim } => {

@@ -10,6 +10,7 @@ mod split;
 
 mod architecture;
 mod end_tokens;
+mod lora;
 mod rope;
 
 mod tokenizer;
@@ -22,6 +23,7 @@ mod tests;
 use std::{collections::BTreeMap, fs::File, io::Read, path::Path, sync::Arc};
 
 use header::GgufHeader;
+pub use lora::{GgufFactor, write_gguf_lora};
 use metadata::Metadata;
 use serde_json::Value;
 
