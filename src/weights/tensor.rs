@@ -115,10 +115,20 @@ impl MappedTensor {
         self.quantized.as_ref().map_or_else(|| vec![self.source()], |parts| parts.slices())
     }
 
-    /// A part of the weight quantized by `scheme`: as it is stored, or computed from its values.
+    /// The parts of the weight quantized by `scheme`: as they are stored, with finite numbers, or computed from its values.
     pub(super) fn parts(&self, name: &str, scheme: Scheme) -> Result<Vec<Cow<'_, [u8]>>, WeightsError> {
         if let Some(stored) = self.quantized.as_ref().filter(|stored| stored.scheme == scheme) {
-            return Ok(stored.slices().into_iter().map(Cow::Borrowed).collect());
+            let slices = stored.slices();
+            for (format, bytes) in scheme.parts().iter().zip(&slices) {
+                let bad = if format.dtype.is_float() { first_not_finite(format.dtype, bytes) } else { None };
+                if let Some(element) = bad {
+                    let part = format.part.name();
+                    let problem = format!("{part}: expected finite numbers, found another at [{element}]");
+                    let (path, name) = (self.path().to_owned(), name.to_owned());
+                    return Err(WeightsError::Tensor { path, name, problem });
+                }
+            }
+            return Ok(slices.into_iter().map(Cow::Borrowed).collect());
         }
         let &[rows, columns] = &self.info.dims[..] else {
             let problem = format!("expected a matrix, found shape {:?}", self.info.dims);

@@ -87,6 +87,14 @@ pub(super) fn put_floats(values: impl IntoIterator<Item = f32>, out: &mut [u8]) 
     }
 }
 
+/// A number of magnitude below 2^22 rounded to the nearest integer, ties to even: without a call, where the processor has no
+/// instruction for it.
+pub(super) fn round_ties_even(value: f32) -> f32 {
+    /// Where neighbouring float32 are integers.
+    const INTEGERS: f32 = 12_582_912.0;
+    (value + INTEGERS) - INTEGERS
+}
+
 /// The largest magnitude.
 pub(super) fn absmax(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |max, value| value.abs().max(max))

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::super::{
     WeightsError,
-    quantized::blockwise::{CHUNK, Matrix, Source, float, nibble, pack, put_floats},
+    quantized::blockwise::{CHUNK, Matrix, Source, float, nibble, pack, put_floats, round_ties_even},
 };
 
 const GROUP: usize = 64;
@@ -39,7 +39,7 @@ impl Group {
     }
 
     fn code(self, value: f32) -> f32 {
-        (value * self.scale + self.zero).round_ties_even().clamp(0.0, LARGEST)
+        round_ties_even((value * self.scale + self.zero).clamp(0.0, LARGEST))
     }
 
     /// One step of the optimization of `zero`; returns the sum of the errors before it.

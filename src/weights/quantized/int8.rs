@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::super::{
     WeightsError,
-    quantized::blockwise::{Matrix, Source, absmax, float, put_floats},
+    quantized::blockwise::{Matrix, Source, absmax, float, put_floats, round_ties_even},
 };
 
 pub(crate) const LARGEST: f32 = 127.0;
@@ -24,7 +24,7 @@ pub(super) fn quantize(
         let max = absmax(&values);
         let factor = if max > 0.0 { LARGEST / max } else { 0.0 };
         for (value, code) in values.iter().zip(codes) {
-            *code = ((value * factor).round_ties_even() as i8).cast_unsigned();
+            *code = (round_ties_even(value * factor) as i8).cast_unsigned();
         }
         Ok(max / LARGEST)
     });

@@ -198,6 +198,22 @@ mod tests {
     }
 
     #[test]
+    fn stored_parts_have_finite_numbers() {
+        let folder = format!("{}/tests/golden/bitsandbytes/nf4", env!("CARGO_MANIFEST_DIR"));
+        let name = "model.layers.0.self_attn.q_proj.weight";
+        let mut tensors = read_safetensors(format!("{folder}/model.safetensors").as_ref()).unwrap();
+        let absmax = tensors.get_mut(&format!("{name}.absmax")).unwrap();
+        absmax.bytes_mut()[4..8].copy_from_slice(&f32::NAN.to_le_bytes());
+        let copy = tempfile::tempdir().unwrap();
+        let path = copy.path().join("model.safetensors");
+        crate::weights::write_safetensors(&path, &tensors, &Default::default()).unwrap();
+        let checkpoint = Checkpoint::open(copy.path()).unwrap();
+        let error = checkpoint.parts(name, Scheme::Nf4).unwrap_err().to_string();
+        let expect = format!("`{name}`: absmax: expected finite numbers, found another at [1]");
+        assert!(error.ends_with(&expect), "{error}");
+    }
+
+    #[test]
     fn a_weight_of_zeros_stays_so() {
         let matrix = Matrix { rows: 3, columns: 70 };
         for &scheme in Scheme::ALL {
