@@ -1,21 +1,20 @@
 //! An adapter merged into its base model, or written for llama.cpp.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
-use half::{bf16, f16};
-use ndarray::{Array2, ArrayViewMut2, linalg::general_mat_mul};
+use ndarray::{Array2, linalg::general_mat_mul};
 use serde_json::json;
 
 use super::{AppError, Status};
 use crate::{
     base::{ArrayShape, DType, Literal},
     model::{
-        Adapted, AdapterId, Config, Factor, Linear, Param, TrainableId,
+        Adapted, Config, Factor, Linear, Param,
         arch::{Architecture, LLAMA},
         base_params,
     },
-    train::{Model, OpenedAdapter, TrainableValues},
-    weights::{FolderWriter, GgufFactor, WeightsError, write_gguf_lora},
+    train::{Model, OpenedAdapter, peft_tensors},
+    weights::{FolderWriter, GgufFactor, WeightsError, encode, torch_name, write_gguf_lora},
 };
 
 /// What was written.
@@ -48,6 +47,7 @@ pub fn merge(
         numel * dtype.bytes()
     });
     let total: usize = sizes.sum();
+    let factors = Factors::of(adapter, &model.config);
     let (mut tensors, mut bytes, mut merged) = (0, 0, 0);
     for spec in &params {
         for (layer, name) in spec.stored_names().into_iter().enumerate() {
@@ -61,8 +61,7 @@ pub fn merge(
                 Some((linear, adapted)) => {
                     merged += 1;
                     let weight = model.checkpoint.literal(&name, DType::F32)?;
-                    let place = Place { linear, layer, adapted };
-                    rounded(place.merged(weight, adapter, &model.config), dtype)
+                    factors.merged(&weight, (layer, linear), adapted.scale, dtype)
                 }
             };
             (tensors, bytes) = (tensors + 1, bytes + literal.bytes().len());
@@ -88,69 +87,63 @@ pub fn write_gguf(model: &Model, adapter: &OpenedAdapter, path: &Path) -> Result
     let architecture = architecture.expect("llama.cpp has a name for Llama");
     let alpha = |adapted: &Adapted| adapted.scale * adapted.rank as f64;
     let of_all = adapter.plan.iter().next().map_or(1.0, |(_, _, adapted)| alpha(&adapted));
+    let opened = Factors::of(adapter, &model.config);
     let mut factors = Vec::new();
     for (layer, linear, adapted) in adapter.plan.iter() {
-        let place = Place { linear, layer, adapted };
-        let [a, b] = place.factors(adapter, &model.config);
-        let b = b * (alpha(&adapted) / of_all) as f32;
         let module = Param::Weight(linear).gguf_module().replace('*', &layer.to_string());
-        let factor = |suffix: &str, matrix: Array2<f32>| GgufFactor {
-            name: format!("{module}.weight.{suffix}"),
-            dims: [matrix.nrows(), matrix.ncols()],
-            values: matrix.iter().copied().collect(),
+        let factor = |suffix: &str, factor, scale: f32| {
+            let literal = opened.get(layer, linear, factor);
+            GgufFactor {
+                name: format!("{module}.weight.{suffix}"),
+                dims: [literal.shape().dims[0], literal.shape().dims[1]],
+                values: literal.to_f32s().into_iter().map(|value| value * scale).collect(),
+            }
         };
-        let b = factor("lora_b", b.reversed_axes());
+        let b = factor("lora_b", Factor::B, (alpha(&adapted) / of_all) as f32);
         let b = match linear {
             Linear::Query | Linear::Key => b.with_rotary_rows(architecture, model.config.head_dim),
             _ => b,
         };
-        factors.extend([factor("lora_a", a), b]);
+        factors.extend([factor("lora_a", Factor::A, 1.0), b]);
     }
     write_gguf_lora(path, architecture, of_all as f32, &factors)?;
     Ok(factors.len())
 }
 
-/// A linear of a layer, with its adapter.
-struct Place {
-    linear: Linear,
-    layer: usize,
-    adapted: Adapted,
-}
+/// The factors of an adapter by PEFT's names.
+struct Factors(BTreeMap<String, Literal>);
 
-impl Place {
-    /// The factors `A [rank, in]` and `B [rank, out]`.
-    fn factors(&self, adapter: &OpenedAdapter, config: &Config) -> [Array2<f32>; 2] {
-        let &Self { linear, layer, adapted: Adapted { rank, .. } } = self;
-        let (inputs, outputs) = linear.features(config);
-        [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| {
-            let id = TrainableId::Adapter(AdapterId { linear, factor });
-            let rows = rows_of(&adapter.factors, id, layer, rank);
-            Array2::from_shape_vec((rank, features), rows).expect("factors have the features of their linear")
-        })
+impl Factors {
+    fn of(adapter: &OpenedAdapter, config: &Config) -> Self {
+        Self(peft_tensors(&adapter.factors, config, &adapter.plan))
     }
 
-    /// `W + scale B A` of a float32 weight `[out, in]`.
-    fn merged(&self, weight: Literal, adapter: &OpenedAdapter, config: &Config) -> Literal {
-        let (inputs, outputs) = self.linear.features(config);
-        let [a, b] = self.factors(adapter, config);
-        let mut values = weight.to_f32s();
-        let matrix = ArrayViewMut2::from_shape((outputs, inputs), &mut values);
-        let mut matrix = matrix.expect("the shapes of weights are checked when a model is opened");
-        general_mat_mul(self.adapted.scale as f32, &b.t(), &a, 1.0, &mut matrix);
-        Literal::f32s([outputs, inputs], &values)
+    /// `A [rank, in]` or `B [out, rank]` of an adapted linear.
+    fn get(&self, layer: usize, linear: Linear, factor: Factor) -> &Literal {
+        &self.0[&factor.peft_name(layer, linear)]
+    }
+
+    /// `W + scale B A` of a float32 weight `[out, in]`, as `dtype`.
+    fn merged(&self, weight: &Literal, place: (usize, Linear), scale: f64, dtype: DType) -> Literal {
+        let (layer, linear) = place;
+        let matrix = |literal: &Literal| {
+            let dims = &literal.shape().dims;
+            let matrix = Array2::from_shape_vec((dims[0], dims[1]), literal.to_f32s());
+            matrix.expect("the shapes of weights and adapters are checked when they are opened")
+        };
+        let factor = |factor| matrix(self.get(layer, linear, factor));
+        let mut merged = matrix(weight);
+        general_mat_mul(scale as f32, &factor(Factor::B), &factor(Factor::A), 1.0, &mut merged);
+        let dims = [merged.nrows(), merged.ncols()];
+        rounded(&merged.into_raw_vec_and_offset().0, dims, dtype)
     }
 }
 
-/// A float32 array as `dtype`, rounded to nearest even.
-fn rounded(literal: Literal, dtype: DType) -> Literal {
-    let shape = ArrayShape::new(dtype, literal.shape().dims.clone());
-    let values = literal.to_f32s();
-    let bytes = match dtype {
-        DType::BF16 => values.into_iter().flat_map(|value| bf16::from_f32(value).to_le_bytes()).collect(),
-        DType::F16 => values.into_iter().flat_map(|value| f16::from_f32(value).to_le_bytes()).collect(),
-        _ => return literal,
-    };
-    Literal::from_bytes(shape, bytes)
+/// Float32 values as an array of `dtype`, rounded to nearest even.
+fn rounded(values: &[f32], dims: [usize; 2], dtype: DType) -> Literal {
+    let mut literal = Literal::zeros(ArrayShape::new(dtype, dims));
+    encode(values, dtype, literal.bytes_mut());
+    literal
 }
 
 /// The config.json of a merged model: of plain weights of `dtype`, and tied only if the weights are.
@@ -160,19 +153,7 @@ fn config(model: &Model, dtype: DType) -> Result<serde_json::Value, WeightsError
         fields.remove("quantization_config");
         fields.remove("torch_dtype");
     }
-    config["dtype"] = json!(match dtype {
-        DType::BF16 => "bfloat16",
-        DType::F16 => "float16",
-        _ => "float32",
-    });
+    config["dtype"] = json!(torch_name(dtype));
     config["tie_word_embeddings"] = json!(model.config.tie_word_embeddings);
     Ok(config)
-}
-
-/// The first `rank` rows of a stack at `layer`; empty if there is no such stack.
-fn rows_of(factors: &TrainableValues, id: TrainableId, layer: usize, rank: usize) -> Vec<f32> {
-    let Some(stack) = factors.get(&id) else { return vec![] };
-    let [_, max_rank, features @ ..] = &stack.shape().dims[..] else { return vec![] };
-    let features: usize = features.iter().product();
-    stack.to_f32s()[layer * max_rank * features..][..rank * features].to_vec()
 }

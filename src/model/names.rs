@@ -100,6 +100,11 @@ impl Factor {
             Self::B => ".lora_B.weight",
         }
     }
+
+    /// Name of its tensor in PEFT's files: `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`.
+    pub fn peft_name(self, layer: usize, linear: Linear) -> String {
+        format!("base_model.model.{}{}", linear.module_name(layer), self.tensor_suffix())
+    }
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ fn peft_factors<'a>(config: &'a Config, plan: &'a LoraPlan) -> impl Iterator<Ite
     plan.iter().flat_map(|(layer, linear, adapted)| {
         let (inputs, outputs) = linear.features(config);
         [(Factor::A, inputs), (Factor::B, outputs)].map(|(factor, features)| PeftFactor {
-            name: format!("base_model.model.{}{}", linear.module_name(layer), factor.tensor_suffix()),
+            name: factor.peft_name(layer, linear),
             id: factor_id(linear, factor),
             factor,
             layer,

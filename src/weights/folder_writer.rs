@@ -1,5 +1,4 @@
-//! Hugging Face folders of models, also of weights in 4-bit NormalFloat with the names and formats of bitsandbytes. Source:
-//! `QuantState.as_dict` of bitsandbytes 0.50.
+//! Hugging Face folders of models.
 
 use std::{
     collections::BTreeMap,
@@ -10,18 +9,14 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{ModelFiles, WeightsError, safetensors::write_safetensors};
+use super::{ModelFiles, QuantizedWeight, WeightsError, safetensors::write_safetensors};
 use crate::base::{
-    ArrayShape, DType, Literal, Part, Scheme,
-    codebook::{NF4, dynamic_map},
+    Literal,
     output::{parent, sync_folder, temporary, write_file},
 };
 
 /// Size of the tensors of a shard in bytes, above which another begins.
 const SHARD: usize = 1 << 30;
-
-/// Elements of `absmax` in a block of double quantization.
-const NESTED_BLOCK: usize = 256;
 
 /// Files that are copied from the model's folder, where it has them.
 const COPIED: [&str; 6] = [
@@ -35,90 +30,6 @@ const COPIED: [&str; 6] = [
 
 /// Folder of further chat templates, copied too.
 const TEMPLATES: &str = "additional_chat_templates";
-
-/// `quantization_config` of a config.json whose other fields are `config`: weights by `scheme`, of 4-bit NormalFloat.
-pub fn quantization_config(config: &Value, scheme: Scheme) -> Value {
-    json!({
-        "quant_method": "bitsandbytes",
-        "load_in_4bit": true,
-        "load_in_8bit": false,
-        "bnb_4bit_quant_type": "nf4",
-        "bnb_4bit_use_double_quant": scheme == Scheme::Nf4Double,
-        "bnb_4bit_quant_storage": "uint8",
-        "bnb_4bit_compute_dtype": config.get("dtype").or(config.get("torch_dtype")).cloned().unwrap_or(json!("float32")),
-    })
-}
-
-/// A quantized weight `[rows, columns]`.
-#[derive(Clone, Copy, Debug)]
-pub struct QuantizedWeight<'a> {
-    /// Its Hugging Face name, which ends in `.weight`.
-    pub name: &'a str,
-    /// [`Scheme::Nf4`] or [`Scheme::Nf4Double`].
-    pub scheme: Scheme,
-    /// Output features.
-    pub rows: usize,
-    /// Input features.
-    pub columns: usize,
-    /// The element type that it had.
-    pub dtype: DType,
-    /// Its parts, in the order of [`Scheme::parts`]: flat, row-major, little-endian.
-    pub parts: &'a [&'a [u8]],
-}
-
-impl QuantizedWeight<'_> {
-    /// The arrays that bitsandbytes stores, by name.
-    fn tensors(&self) -> BTreeMap<String, Literal> {
-        let Self { name, scheme, parts, .. } = *self;
-        let mut tensors = BTreeMap::new();
-        let mut offset = None;
-        for (format, bytes) in scheme.parts().iter().zip(parts) {
-            let count = bytes.len() / format.dtype.bytes();
-            let (name, dims) = match format.part {
-                Part::Codes => (name.to_owned(), vec![count, 1]),
-                Part::Offset => {
-                    offset = bytes.first_chunk().map(|bytes| f32::from_le_bytes(*bytes));
-                    continue;
-                }
-                part => (format!("{name}.{}", part.name()), vec![count]),
-            };
-            tensors.insert(name, Literal::from_bytes(ArrayShape::new(format.dtype, dims), bytes.to_vec()));
-        }
-        tensors.insert(format!("{name}.quant_map"), Literal::f32s([NF4.len()], &NF4));
-        if offset.is_some() {
-            let map = dynamic_map();
-            tensors.insert(format!("{name}.nested_quant_map"), Literal::f32s([map.len()], &map));
-        }
-        let state = self.state(offset).to_string().into_bytes();
-        let shape = ArrayShape::new(DType::U8, [state.len()]);
-        tensors.insert(format!("{name}.quant_state.bitsandbytes__nf4"), Literal::from_bytes(shape, state));
-        tensors
-    }
-
-    fn state(&self, offset: Option<f32>) -> Value {
-        let mut state = json!({
-            "quant_type": "nf4",
-            "blocksize": 64,
-            "dtype": torch_name(self.dtype),
-            "shape": [self.rows, self.columns],
-        });
-        if let Some(offset) = offset {
-            state["nested_blocksize"] = json!(NESTED_BLOCK);
-            state["nested_dtype"] = json!("float32");
-            state["nested_offset"] = json!(f64::from(offset));
-        }
-        state
-    }
-}
-
-/// PyTorch's name of a type that weights have.
-fn torch_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::BF16 => "bfloat16",
-        DType::F16 => "float16",
-        _ => "float32",
-    }
-}
 
 /// A folder that is written beside its path and renamed when it is complete.
 #[derive(Debug)]
@@ -150,19 +61,9 @@ impl FolderWriter {
     /// If the scheme is not one of bitsandbytes' 4-bit formats, a part has another size than the scheme gives it, or a shard
     /// cannot be written.
     pub fn add_quantized(&mut self, weight: QuantizedWeight<'_>) -> Result<(), WeightsError> {
-        let QuantizedWeight { scheme, rows, columns, parts, .. } = weight;
-        let wrong = |problem| {
+        if let Some(problem) = weight.problem() {
             let (path, name) = (self.path.clone(), weight.name.to_owned());
-            Err(WeightsError::Tensor { path, name, problem })
-        };
-        if !matches!(scheme, Scheme::Nf4 | Scheme::Nf4Double) {
-            return wrong(format!("expected scheme nf4 or nf4-double, found {}", scheme.name()));
-        }
-        let sizes = scheme.parts().iter().map(|part| part.extent.count(rows, columns) * part.dtype.bytes());
-        let (expected, found): (Vec<_>, Vec<_>) =
-            (sizes.collect(), parts.iter().map(|part| part.len()).collect());
-        if expected != found {
-            return wrong(format!("expected parts of {expected:?} bytes, found {found:?}"));
+            return Err(WeightsError::Tensor { path, name, problem });
         }
         self.add_all(weight.tensors())
     }
@@ -272,7 +173,10 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Weight
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weights::read_safetensors;
+    use crate::{
+        base::{DType, Part, Scheme},
+        weights::{quantization_config, read_safetensors},
+    };
 
     /// What transformers saved is written again from its parts, and must be the same.
     #[track_caller]

@@ -27,13 +27,15 @@ mod names;
 
 mod peft;
 
+pub use bitsandbytes::{QuantizedWeight, quantization_config, torch_name};
 pub use checkpoint::Checkpoint;
 pub use error::WeightsError;
 pub(crate) use files::refuse_dangling;
-pub use folder_writer::{FolderWriter, QuantizedWeight, quantization_config};
+pub use folder_writer::FolderWriter;
 pub use gguf::{GgufFactor, write_gguf_lora};
 pub use model_files::ModelFiles;
 pub use peft::{Adapter, AdapterConfig, Patterns, TargetModules, read_adapter, write_adapter};
 pub use safetensors::{read_safetensors, write_safetensors};
+pub(crate) use stored::encode;
 pub use stored::{Quantization, StoredType};
 pub use tensor::TensorInfo;

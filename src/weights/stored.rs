@@ -86,7 +86,7 @@ impl fmt::Display for StoredType {
 ///
 /// # Panics
 /// If `dtype` is not f32, f16 or bf16, or `out` has another length than the values.
-pub(super) fn encode(values: &[f32], dtype: DType, out: &mut [u8]) {
+pub(crate) fn encode(values: &[f32], dtype: DType, out: &mut [u8]) {
     let mut halves = [0u16; PIECE];
     for (values, out) in values.chunks(PIECE).zip(out.chunks_mut(PIECE * dtype.bytes())) {
         let halves = &mut halves[..values.len()];

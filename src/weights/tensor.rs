@@ -89,6 +89,11 @@ impl MappedTensor {
         self.file.path()
     }
 
+    /// The error that it is not as expected.
+    pub(super) fn wrong(&self, name: &str, problem: String) -> WeightsError {
+        WeightsError::Tensor { path: self.path().to_owned(), name: name.to_owned(), problem }
+    }
+
     /// The stored bytes of the tensor.
     pub(super) fn source(&self) -> &[u8] {
         &self.file.bytes()[self.bytes.clone()]
@@ -124,19 +129,14 @@ impl MappedTensor {
                 if let Some(element) = bad {
                     let part = format.part.name();
                     let problem = format!("{part}: expected finite numbers, found another at [{element}]");
-                    let (path, name) = (self.path().to_owned(), name.to_owned());
-                    return Err(WeightsError::Tensor { path, name, problem });
+                    return Err(self.wrong(name, problem));
                 }
             }
             return Ok(slices.into_iter().map(Cow::Borrowed).collect());
         }
         let &[rows, columns] = &self.info.dims[..] else {
             let problem = format!("expected a matrix, found shape {:?}", self.info.dims);
-            return Err(WeightsError::Tensor {
-                path: self.path().to_owned(),
-                name: name.to_owned(),
-                problem,
-            });
+            return Err(self.wrong(name, problem));
         };
         let matrix = Matrix { rows, columns };
         if let StoredType::Quantized(quantization) = &self.info.stored
@@ -277,11 +277,7 @@ impl MappedTensor {
         let TensorInfo { stored, .. } = &self.info;
         if !stored.is_readable() {
             let problem = format!("expected element type {READABLE}, found {stored}");
-            return Err(WeightsError::Tensor {
-                path: self.path().to_owned(),
-                name: name.to_owned(),
-                problem,
-            });
+            return Err(self.wrong(name, problem));
         }
         Ok(())
     }
@@ -293,9 +289,7 @@ impl MappedTensor {
         dtype: DType,
         out: &[u8],
     ) -> Result<(), WeightsError> {
-        let wrong = |problem| {
-            Err(WeightsError::Tensor { path: self.path().to_owned(), name: name.to_owned(), problem })
-        };
+        let wrong = |problem| Err(self.wrong(name, problem));
         self.check_types(name, dtype)?;
         let dims = &self.info.dims;
         let inside = |(range, &dim): (&Range<usize>, &usize)| range.start <= range.end && range.end <= dim;

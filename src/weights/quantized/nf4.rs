@@ -20,6 +20,9 @@ const GRID: f32 = 65535.0;
 /// Below it, the reciprocal of a float32 is infinite.
 const SMALLEST: f32 = 1e-38;
 
+/// The values of 8-bit codes of `absmax`.
+pub(super) static DYNAMIC_MAP: LazyLock<Vec<f32>> = LazyLock::new(dynamic_map);
+
 /// The middles between neighbouring values of the table: a value above as many of them has that code.
 static MIDDLES: LazyLock<[f32; 15]> =
     LazyLock::new(|| std::array::from_fn(|code| (NF4[code] + NF4[code + 1]) / 2.0));
@@ -63,7 +66,7 @@ fn scale_to_one(values: &[f32]) -> (f32, [f32; BLOCK]) {
 /// Double quantization: subtracts the mean, and quantizes to 8-bit codes with one float32 for each block.
 pub(super) fn quantize_absmax(values: &[f32], codes: &mut [u8], nested_absmax: &mut [u8], offset: &mut [u8]) {
     let mean = sum(values) / values.len() as f32;
-    let table = dynamic_map().into_iter().map(f64::from).collect::<Vec<_>>();
+    let table: Vec<f64> = DYNAMIC_MAP.iter().copied().map(f64::from).collect();
     let middles: Vec<f64> = table.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])).collect();
     let blocks = values.chunks(NESTED).zip(codes.chunks_mut(NESTED));
     let all = blocks.map(|(values, codes)| {

@@ -9,7 +9,7 @@ use super::super::{
         ggml, hqq4, int8, nf4,
     },
 };
-use crate::base::{PartFormat, Scheme, codebook};
+use crate::base::{PartFormat, Scheme};
 
 /// The parts of a quantized weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,7 @@ pub(crate) fn dequantize(
             nf4::dequantize(codes, |block| float(absmax, block), range, out);
         }
         (Scheme::Nf4Double, [codes, absmax, nested_absmax, offset]) => {
-            let table = codebook::dynamic_map();
-            let offset = float(offset, 0);
+            let (table, offset) = (&*nf4::DYNAMIC_MAP, float(offset, 0));
             let absmax = |block: usize| {
                 table[usize::from(absmax[block])] * float(nested_absmax, block / nf4::NESTED) + offset
             };

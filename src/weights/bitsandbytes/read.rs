@@ -1,12 +1,8 @@
-//! Weights that bitsandbytes quantized, as transformers saves them: the codes under the name of the weight, other arrays beside
-//! it. Source: `QuantState.as_dict` of bitsandbytes 0.50.
-
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
-use super::{
+use super::super::{
     StoredType, TensorInfo, WeightsError,
+    bitsandbytes::format::{FORMAT, NESTED_QUANT_MAP, NF4_TYPE, QUANT_MAP, QuantState, SCALE, STATE},
     quantized::{LARGEST_INT8, Matrix, NESTED, PartBytes, StoredParts, floats, part_bytes},
     tensor::{MappedTensor, RowOrder},
 };
@@ -15,32 +11,6 @@ use crate::base::{
     codebook::{NF4, dynamic_map},
 };
 
-/// Ends the name of the JSON of a weight: the type of the codes follows.
-const STATE: &str = ".quant_state.bitsandbytes__";
-/// Ends the name of the largest magnitudes of the rows of an 8-bit weight.
-const SCALE: &str = ".SCB";
-/// Ends the name of the order of its bytes.
-const FORMAT: &str = ".weight_format";
-const QUANT_MAP: &str = "quant_map";
-const NESTED_QUANT_MAP: &str = "nested_quant_map";
-
-/// The JSON that describes a weight.
-#[derive(Debug, Serialize, Deserialize)]
-struct QuantState {
-    quant_type: String,
-    blocksize: usize,
-    /// The type that the weight had.
-    dtype: String,
-    /// `[out, in]`.
-    shape: Vec<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    nested_blocksize: Option<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    nested_dtype: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    nested_offset: Option<f64>,
-}
-
 type Tensors = BTreeMap<String, MappedTensor>;
 
 /// Joins the arrays of each quantized weight to one tensor of the weight's name and shape.
@@ -48,7 +18,7 @@ type Tensors = BTreeMap<String, MappedTensor>;
 /// # Errors
 /// If a weight has another format than 4-bit NormalFloat in blocks of 64 or 8-bit integers by rows, or its arrays contradict
 /// each other.
-pub(super) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
+pub(crate) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
     let states: Vec<String> = tensors.keys().filter(|name| name.contains(STATE)).cloned().collect();
     for state in states {
         let Some((name, _)) = state.split_once(STATE) else { continue };
@@ -68,10 +38,6 @@ pub(super) fn join(mut tensors: Tensors) -> Result<Tensors, WeightsError> {
     Ok(tensors)
 }
 
-fn wrong(name: &str, tensor: &MappedTensor, problem: String) -> WeightsError {
-    WeightsError::Tensor { path: tensor.path().to_owned(), name: name.to_owned(), problem }
-}
-
 struct Weight<'a> {
     name: &'a str,
     tensors: &'a mut Tensors,
@@ -79,12 +45,12 @@ struct Weight<'a> {
 
 impl Weight<'_> {
     fn join(mut self, described: &MappedTensor) -> Result<MappedTensor, WeightsError> {
-        let bad = |problem| wrong(self.name, described, problem);
+        let bad = |problem| described.wrong(self.name, problem);
         let state: QuantState = serde_json::from_slice(described.source())
             .map_err(|error| bad(format!("its quantization state is malformed: {error}")))?;
         let scheme = if state.nested_offset.is_some() { Scheme::Nf4Double } else { Scheme::Nf4 };
         let QuantState { quant_type, blocksize, shape, nested_blocksize, .. } = &state;
-        if (quant_type.as_str(), Some(*blocksize)) != ("nf4", scheme.block()) {
+        if (quant_type.as_str(), Some(*blocksize)) != (NF4_TYPE, scheme.block()) {
             return Err(bad(format!(
                 "expected 4-bit NormalFloat in blocks of 64, found {quant_type} in blocks of {blocksize}"
             )));
@@ -134,12 +100,12 @@ impl Weight<'_> {
     ) -> Result<MappedTensor, WeightsError> {
         if let Some(format) = format.filter(|format| format.source() != [0]) {
             let problem = "expected bytes in row-major order, found another `weight_format`".to_owned();
-            return Err(wrong(self.name, format, problem));
+            return Err(format.wrong(self.name, problem));
         }
         let codes = self.take(None)?;
         let &[rows, columns] = &codes.info.dims[..] else {
             let problem = format!("expected a matrix, found shape {:?}", codes.info.dims);
-            return Err(wrong(self.name, &codes, problem));
+            return Err(codes.wrong(self.name, problem));
         };
         let (scheme, matrix) = (Scheme::Int8, Matrix { rows, columns });
         let mut parts = Vec::new();
@@ -180,7 +146,7 @@ impl Weight<'_> {
                 format.part.name(),
                 format.dtype
             );
-            return Err(wrong(self.name, part, problem));
+            return Err(part.wrong(self.name, problem));
         }
         Ok(PartBytes::Mapped(part.file.clone(), part.bytes.clone()))
     }
@@ -191,7 +157,7 @@ impl Weight<'_> {
         let bytes: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
         if table.info.stored != StoredType::Plain(DType::F32) || table.source() != bytes {
             let problem = format!("{suffix}: expected the table of bitsandbytes, found another");
-            return Err(wrong(self.name, &table, problem));
+            return Err(table.wrong(self.name, problem));
         }
         Ok(())
     }
