@@ -88,28 +88,19 @@ pub fn place_base(
 ) -> Result<(), RuntimeError> {
     let params = base_params(spec.workload.config);
     for param in &params {
+        let scheme = spec.workload.scheme(param.param);
+        let layers = scheme.map(|scheme| parts_of_layers(checkpoint, param, scheme)).transpose()?;
         let slots = slots(spec, spec.workload.stored_roles(param));
-        match spec.workload.base.scheme(param.param) {
-            Some(scheme) if slots.len() > 1 => {
-                let layers = parts_of_layers(checkpoint, param, scheme)?;
-                for (part, slot) in slots.iter().enumerate() {
-                    let read = |window: &[Range<usize>], bytes: &mut [u8]| {
-                        read_part(&layers, part, slot, window, bytes);
-                        Ok(())
-                    };
-                    state.insert(slot.role, engine.place(slot, read)?);
-                    loaded(slot.shape().bytes());
+        for (part, slot) in slots.iter().enumerate() {
+            let read = |window: &[Range<usize>], bytes: &mut [u8]| {
+                match &layers {
+                    Some(layers) => read_part(layers, part, slot, window, bytes),
+                    None => read_stack(checkpoint, param, window, slot.dtype, bytes)?,
                 }
-            }
-            _ => {
-                for slot in slots {
-                    let read = |window: &[Range<usize>], bytes: &mut [u8]| {
-                        Ok(read_stack(checkpoint, param, window, slot.dtype, bytes)?)
-                    };
-                    state.insert(slot.role, engine.place(&slot, read)?);
-                    loaded(slot.shape().bytes());
-                }
-            }
+                Ok(())
+            };
+            state.insert(slot.role, engine.place(slot, read)?);
+            loaded(slot.shape().bytes());
         }
         param.stored_names().iter().try_for_each(|name| checkpoint.release(name))?;
     }

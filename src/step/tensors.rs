@@ -53,6 +53,11 @@ impl<'a> Workload<'a> {
         }
     }
 
+    /// The scheme by which a parameter is quantized; `None` if it is stored as one array, or trained.
+    pub fn scheme(&self, param: Param) -> Option<Scheme> {
+        self.base.scheme(param).filter(|_| !self.trainable.contains(param))
+    }
+
     /// Bytes of the parameters of the base model as they are stored, on all devices of a mesh together.
     pub fn base_bytes(&self) -> u64 {
         let catalog = Catalog::new(*self);
@@ -142,7 +147,7 @@ impl<'a> Catalog<'a> {
     /// The scheme by which a parameter is quantized.
     pub(super) fn scheme(&self, role: Role) -> Option<(Param, Scheme)> {
         match role {
-            Role::Base(PartId { param, part: None }) => Some((param, self.workload.base.scheme(param)?)),
+            Role::Base(PartId { param, part: None }) => Some((param, self.workload.scheme(param)?)),
             _ => None,
         }
     }
