@@ -1,36 +1,15 @@
 //! Adapters merged into their base models.
 
-use std::path::Path;
-
 use hloom::{
     app::merge::{Merged, merge, write_gguf},
     base::{DType, Literal},
-    model::LoraPlan,
-    pjrt::ProgramFormat,
-    runtime::{DeviceMesh, Engine},
-    step::{StepSpec, Workload},
+    model::BaseStorage,
     store::Silent,
-    templates::TemplateLibrary,
-    testing::{CpuBuild, cpu_plugin},
-    train::{Model, Trainer, open_adapter},
+    train::{Model, open_adapter},
     weights::{read_adapter, read_safetensors},
 };
 
-use crate::support::{relative_error, world::golden};
-
-/// The logits of a model without adapters.
-fn logits(folder: &Path, ids: &Literal) -> Literal {
-    let model = Model::open(folder).unwrap_or_else(|error| panic!("{error}"));
-    let lora = LoraPlan::none(&model.config);
-    let [batch, seq] = ids.shape().dims[..] else { panic!("expected rows of tokens") };
-    let workload = Workload::new(&model.config, &lora, DType::F32, batch, seq);
-    let templates = TemplateLibrary::embedded();
-    let devices = DeviceMesh::new(None, None).unwrap();
-    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
-    let spec = StepSpec::new(workload, &templates);
-    let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
-    trainer.logits(ids).unwrap()
-}
+use crate::support::{logits, relative_error, world::golden};
 
 #[track_caller]
 fn check(case: &str, dtype: DType, limit: f64) {
@@ -44,7 +23,11 @@ fn check(case: &str, dtype: DType, limit: f64) {
     let expected = read_safetensors(&folder.join("expected.safetensors")).unwrap();
     let ids: Vec<i32> = expected["input_ids"].to_f64s().into_iter().map(|id| id as i32).collect();
     let ids = Literal::s32s(expected["input_ids"].shape().dims.clone(), &ids);
-    let error = relative_error(&logits(&out, &ids).to_f64s(), &expected["logits"].to_f64s());
+    let merged_model = Model::open(&out).unwrap_or_else(|error| panic!("{error}"));
+    let error = relative_error(
+        &logits(&merged_model, BaseStorage::Plain(DType::F32), &ids).to_f64s(),
+        &expected["logits"].to_f64s(),
+    );
     assert!(error < limit, "{case}: {error:e}");
     let again = merge(&model, &adapter, dtype, &out, &mut Silent).unwrap_err().to_string();
     assert!(again.starts_with("cannot create "), "{again}");

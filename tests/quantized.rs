@@ -17,7 +17,7 @@ use hloom::{
 };
 
 use crate::{
-    support::{Random, relative_error, world::golden},
+    support::{Random, logits, relative_error, world::golden},
     templates::decoded,
 };
 
@@ -207,16 +207,8 @@ fn weights_that_bitsandbytes_quantized_give_the_logits_of_transformers() {
         let folder = golden(&format!("bitsandbytes/{case}"));
         let expected = read_safetensors(&Path::new(&folder).join("expected.safetensors")).unwrap();
         for base in [BaseStorage::Quantized(scheme), BaseStorage::Plain(DType::F32)] {
-            let lora = hloom::model::LoraPlan::none(&model.config);
-            let workload = Workload { base, ..Workload::new(&model.config, &lora, DType::F32, 2, 12) };
-            let templates = TemplateLibrary::embedded();
-            let spec = StepSpec::new(workload, &templates);
-            let devices = devices(None);
-            let plugin = cpu_plugin(CpuBuild::Pinned);
-            let engine = Engine::start(plugin, devices.target(), ProgramFormat::Hlo).unwrap();
-            let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
             let ids: Vec<i32> = expected["input_ids"].to_f64s().into_iter().map(|id| id as i32).collect();
-            let logits = trainer.logits(&Literal::s32s([2, 12], &ids)).unwrap();
+            let logits = logits(&model, base, &Literal::s32s([2, 12], &ids));
             let error = relative_error(&logits.to_f64s(), &expected["logits"].to_f64s());
             assert!(error < 1e-5, "{case} as {base}: {error:e}");
         }

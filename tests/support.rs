@@ -5,9 +5,13 @@ pub mod world;
 use hloom::{
     base::{ArrayShape, DType, Literal, MemorySpace, Partitioner},
     hlo::{Module, verify},
+    model::{BaseStorage, LoraPlan},
     pjrt::{Arg, Client, CompileOptions, HostArray, LoadedExecutable, PjrtProgram, ProgramFormat},
-    runtime::encode,
-    testing::{CpuBuild, cpu_client},
+    runtime::{DeviceMesh, Engine, encode},
+    step::{StepSpec, Workload},
+    templates::TemplateLibrary,
+    testing::{CpuBuild, cpu_client, cpu_plugin},
+    train::{Model, Trainer},
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -58,6 +62,19 @@ impl Function<'_> {
         let results = self.executable.execute(vec![arguments.iter().map(upload).collect()]).unwrap();
         results[0].iter().map(|buffer| buffer.to_literal().unwrap()).collect()
     }
+}
+
+/// The logits of a model without adapters on one device, in float32, for `ids s32[batch, seq]`.
+pub fn logits(model: &Model, base: BaseStorage, ids: &Literal) -> Literal {
+    let lora = LoraPlan::none(&model.config);
+    let [batch, seq] = ids.shape().dims[..] else { panic!("expected rows of tokens") };
+    let workload = Workload { base, ..Workload::new(&model.config, &lora, DType::F32, batch, seq) };
+    let templates = TemplateLibrary::embedded();
+    let devices = DeviceMesh::new(None, None).unwrap();
+    let engine = Engine::start(cpu_plugin(CpuBuild::Pinned), devices.target(), ProgramFormat::Hlo).unwrap();
+    let spec = StepSpec::new(workload, &templates);
+    let mut trainer = Trainer::new(engine, spec, &model.checkpoint, |_| ()).unwrap();
+    trainer.logits(ids).unwrap()
 }
 
 /// Numbers that depend on nothing but a name.
